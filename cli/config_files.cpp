@@ -15,6 +15,7 @@
 #include "cli/arguments.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cluster/gpu_spelling.h"
 #include "ecosystem/module_targets.h"
 #include "ecosystem/named_data.h"
 #include "ecosystem/trained_parameters.h"
@@ -31,8 +32,7 @@ namespace fs = std::filesystem;
 
 /// "4xA6000", and not "A6000".
 bool says_how_many(const std::string& gpus) {
-  const std::size_t end = gpus.find_first_not_of("0123456789");
-  return end != std::string::npos && end > 0 && gpus[end] == 'x';
+  return digits_of_count(gpus) > 0;
 }
 
 /// "/models/a", "./a", "out/run/a", and not "maker/a".

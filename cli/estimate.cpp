@@ -114,6 +114,7 @@ void add_fix(EstimateAnswer& answer, const CLI::App& app, const std::optional<Co
     if (name.ends_with(".py") || name.ends_with(".ipynb")) return;
     words += " " + shell_word(name);
   }
+  if (const auto method = given(app, "--method")) words += " --method " + shell_word(*method);  // that they do not say
   std::vector<std::string>& advice = answer.result.recommended->advice;
   advice.insert(advice.begin(),
                 fmt::format("gpuplan fix{} --gpus {}: the keys of the file to change", words, shell_word(*gpus)));

@@ -15,6 +15,7 @@
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_spelling.h"
 #include "cluster/local_cluster.h"
 
 namespace gpuplan {
@@ -175,8 +176,7 @@ Description read_description(const std::string& part) {
   const std::string lower = to_lower(stated.name);
   if (lower == "cpu" || lower == "local" || stated.name.find(',') != std::string::npos)
     refuse_spec(fmt::format("'{}' cannot be the name of a card", stated.name));
-  const auto digits = lower.find_first_not_of("0123456789");
-  if (digits != std::string::npos && digits > 0 && (lower[digits] == 'x' || lower[digits] == '*'))
+  if (digits_of_count(lower) > 0)
     refuse_spec(fmt::format("'{}' is a number of cards", stated.name),
                 "--gpus says how many; here stands the name alone");
   for (const std::string& item : split(part.substr(colon + 1), ',')) {

@@ -118,6 +118,17 @@ std::optional<NameWithMemory> memory_in_name(std::string_view text) {
   return {};
 }
 
+std::size_t digits_of_count(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::string_view rest = trim(text.substr(digits));
+  constexpr std::string_view kTimes = "×";
+  const bool has_sign = rest.starts_with(kTimes) || rest.starts_with('x') || rest.starts_with('X') || rest.starts_with('*');
+  if (digits == 0 || !has_sign) return 0;
+  constexpr std::size_t kShortest = 3;  // of a card's number
+  const std::string suffix = to_lower(rest.substr(0, rest.find(' ')));
+  return digits >= kShortest && (suffix == "xt" || suffix == "xtx") ? 0 : digits;
+}
+
 std::string other_accelerator(std::string_view text) {
   const std::string name = plain_gpu_name(text);
   YamlFile file = YamlFile::read(data_dir() / "other_accelerators.yaml");

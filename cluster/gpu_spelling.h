@@ -24,6 +24,10 @@ struct NameWithMemory {
 };
 std::optional<NameWithMemory> memory_in_name(std::string_view text);
 
+/// Digits with which a text says how many cards there are: 1 of "2xH100"; 0 where it is a name alone: "4090", and
+/// "9070xt", whose "xt" is of the name as "xtx" is.
+std::size_t digits_of_count(std::string_view text);
+
 /// "Huawei's Ascend NPUs" for a name in data/other_accelerators.yaml; else empty.
 std::string other_accelerator(std::string_view text);
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 
 #include "base/names.h"
+#include "ecosystem/shared_words.h"
 
 namespace gpuplan {
 namespace {
@@ -58,10 +58,8 @@ bool is_decided_item(const KeyTable& table, const std::string& list, const Order
 OrderedJson as_written(const KeyTable& table, const std::string& path, const json& value) {
   if (!value.is_string() || !table.takes_texts_for_numbers(path)) return OrderedJson::parse(value.dump());
   const std::string& text = value.get_ref<const std::string&>();
-  double number = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = read.ec == std::errc{} && read.ptr == text.data() + text.size();
-  return is_number && text.find_first_of("eE") != std::string::npos ? OrderedJson(number) : OrderedJson(text);
+  const auto number = as_number(text);
+  return number && text.find_first_of("eE") != std::string::npos ? OrderedJson(*number) : OrderedJson(text);
 }
 
 /// Keeps the carried items of a list that the plan does not decide, and adds those that it writes.
@@ -106,6 +104,33 @@ void relocate(json& value, const std::function<std::optional<std::string>(const 
   }
 }
 
+bool is_of_one_table(const KeyTable& from, const KeyTable& to, const std::string& key) {
+  const KeyRow *const one = from.find(key), *const other = to.find(key);
+  return one && other && one->table == other->table && !is_of_data(one, key);
+}
+
+/// A text that is a number, as one program takes it and another may not.
+json as_plain_number(const json& value) {
+  const auto number = value.is_string() ? as_number(value.get_ref<const std::string&>()) : std::nullopt;
+  return number ? json(*number) : value;
+}
+
+/// Takes "a.b.c" away, and the mappings that hold nothing else.
+void erase_at(json& settings, const std::string& path) {
+  const std::size_t dot = path.find('.');
+  const std::string key = path.substr(0, dot);
+  if (dot != std::string::npos) erase_at(settings[key], path.substr(dot + 1));
+  if (dot == std::string::npos || settings[key].empty()) settings.erase(key);
+}
+
+/// Says whether the user's value of a setting that other trainers have too counts where the plan says that there is
+/// one: the weight of a loss.
+bool is_own_weight(const KeyTable& table, const std::string& path, const json& value, const OrderedJson& file,
+                   const std::string& key) {
+  if (!is_shared_word(table, path) || !as_plain_number(value).is_number() || as_plain_number(value) == 0) return false;
+  return !file.contains(key) || file[key] != 0;
+}
+
 /// Says whether two values of a key are two words for one fact.
 bool mean_the_same(const KeyRow& row, const json& one, const json& other) {
   const KeyRow::Value *const a = row.find_value(one), *const b = row.find_value(other);
@@ -128,7 +153,8 @@ void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bo
     if (replaces_data && is_of_data(row, path)) continue;
     if (row && row->use != KeyUse::Ignored && !is_kept_as_written(*row)) {  // the plan decides it
       const bool is_kept =
-          file.contains(key) ? mean_the_same(*row, value, json(file[key])) : states_no_own(*row, value, decided);
+          is_own_weight(table, path, value, file, key) ||
+          (file.contains(key) ? mean_the_same(*row, value, json(file[key])) : states_no_own(*row, value, decided));
       if (is_kept) file[key] = as_written(table, path, value);
       continue;
     }
@@ -198,14 +224,25 @@ void put_carried(OrderedJson& file, const json& carried, const KeyTable& table, 
   put_below(file, carried, table, replaces_data, decided, "");
 }
 
-SharedSettings shared_settings(const json& settings, const KeyTable& from, const KeyTable& to) {
+SharedSettings shared_settings(const json& settings, const KeyTable& from, const KeyTable& to,
+                               std::string_view method) {
   SharedSettings out;
-  for (const auto& [key, value] : settings.items()) {
-    const KeyRow *const one = from.find(key), *const other = to.find(key);
-    const bool is_shared = one && other && one->table == other->table && !is_of_data(one, key);
-    (is_shared ? out.shared : out.rest)[key] = value;
+  for (const auto& [key, value] : settings.items())
+    (is_of_one_table(from, to, key) ? out.shared : out.rest)[key] = value;
+  for (const SharedWord& word : shared_words()) {
+    const std::string own = word.is_of(method) ? word.key_in(to) : "", its = own.empty() ? "" : word.key_in(from);
+    const json* const value = its.empty() ? nullptr : value_at(out.rest, its);
+    if (!value || value->is_structured()) continue;
+    carry(out.shared, own, as_plain_number(*value));
+    erase_at(out.rest, its);
   }
   return out;
+}
+
+bool knows_setting(const KeyTable& from, const KeyTable& to, const std::string& key, std::string_view method) {
+  return is_of_one_table(from, to, key) || std::ranges::any_of(shared_words(), [&](const SharedWord& word) {
+           return word.is_of(method) && word.key_in(to) == key && !word.key_in(from).empty();
+         });
 }
 
 std::string names_of_carried(const json& carried) {

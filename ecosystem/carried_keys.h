@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -29,11 +30,16 @@ void put_carried(OrderedJson& file, const nlohmann::json& carried, const KeyTabl
                  const Setup& decided);
 
 /// Divides the settings of a file of `from` into those whose keys mean the same to `to`, as both have them of one
-/// program, and the others. Data stays with the others.
+/// program, or have keys of their own for them (data/ecosystem/shared_words.yaml), and the others. Data stays with the
+/// others. `method`: the row of data/methods.yaml that is trained.
 struct SharedSettings {
   nlohmann::json shared = nlohmann::json::object(), rest = nlohmann::json::object();
 };
-SharedSettings shared_settings(const nlohmann::json& settings, const KeyTable& from, const KeyTable& to);
+SharedSettings shared_settings(const nlohmann::json& settings, const KeyTable& from, const KeyTable& to,
+                               std::string_view method);
+
+/// Says whether a program has a setting of another's file: what such a file leaves out, it leaves to a default.
+bool knows_setting(const KeyTable& from, const KeyTable& to, const std::string& key, std::string_view method);
 
 /// The same with texts that name a file of this machine given another path: `relocated` has it, or nothing for others.
 CarriedSettings with_paths(CarriedSettings carried,

@@ -61,7 +61,11 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
     const ExportedFile launcher = table_file(job, target_table("accelerate"));  // what the script's variables say
     configs.push_back({launcher.name, launcher.content});
   }
-  ConfigReading reading = read_configs(configs, [](const std::string&, const std::string&) { return std::nullopt; });
+  // the user's file may leave the method to the program that is started: launch.sh names it
+  const bool is_named_by_start = job.carried && !job.carries_part && job.method && !job.method->starts.empty();
+  ConfigReading reading = read_configs(
+      configs, [](const std::string&, const std::string&) { return std::nullopt; }, {},
+      is_named_by_start ? job.request.recipe.objective.method->name : "");
   EstimateRequest& r = reading.request;
   r.model = job.request.model;
   r.cluster = job.request.cluster;
@@ -357,7 +361,8 @@ void place_settings(ExportJob& job, const Target& target, const std::shared_ptr<
   if (given->trainer == target.trainer) return job.carried.swap(job.left);
   const KeyTable* const from = find_key_table(given->trainer);
   if (!from) return;
-  auto [shared, rest] = shared_settings(given->settings, *from, target_table(target.trainer));
+  auto [shared, rest] = shared_settings(given->settings, *from, target_table(target.trainer),
+                                              job.request.recipe.objective.method->name);
   const auto of_file = [&](nlohmann::json settings, const std::string& words) {
     return settings.empty()
                ? nullptr
@@ -366,6 +371,7 @@ void place_settings(ExportJob& job, const Target& target, const std::shared_ptr<
   job.carried = of_file(std::move(shared), target.trainer);
   job.left = of_file(std::move(rest), given->trainer);
   job.carries_part = job.carried != nullptr;
+  job.part_of = job.carries_part ? from : nullptr;
 }
 
 ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark, const Versions& versions,
@@ -445,14 +451,15 @@ std::string_view hinted_target(const Recipe& recipe) {
 
 }  // namespace
 
-/// Files that would train something else with the user's own settings are written without them.
+/// Files that would train something else with the user's own settings, for which `why` is the reason, are written
+/// without them.
 static ExportAnswer export_without_settings(const EstimateRequest& request, std::string_view name, const PlanMark& mark,
-                                            const Versions& versions, ExportPlaces places) {
+                                            const Versions& versions, ExportPlaces places, const std::string& why) {
   const std::shared_ptr<const CarriedSettings> left = std::exchange(places.carried, nullptr);
   ExportAnswer answer = export_plan(request, name, mark, versions, places);
   if (!answer.is_refused())
-    answer.notes.push_back(fmt::format("settings of {} do not go with this plan and are left behind: {}", left->file,
-                                       names_of_carried(left->settings)));
+    answer.notes.push_back(fmt::format("settings of {} do not go with this plan ({}) and are left behind: {}",
+                                       left->file, why, names_of_carried(left->settings)));
   return answer;
 }
 
@@ -532,7 +539,8 @@ static ExportAnswer export_as_planned(const EstimateRequest& planned, std::strin
       answer.notes.push_back(fmt::format("the reward needs pip install {}", fmt::join(job.method->needs, " ")));
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
-  if (answer.is_refused() && job.carried) return export_without_settings(planned, name, mark, versions, places);
+  if (answer.is_refused() && job.carried) 
+    return export_without_settings(planned, name, mark, versions, places, answer.refusal);
   if (answer.is_refused()) answer.files.clear();
   return answer;
 }
@@ -564,6 +572,11 @@ std::string export_hint(const std::string& plan_file, const EstimateRequest& req
     return fmt::format("gpuplan writes no files of {} for {}", recipe.framework->name, recipe.objective.method->name);
   const ExportAnswer answer = export_plan(request, target, {.file = plan_file, .sha256 = std::string(64, '0')});
   constexpr std::string_view kNone = "gpuplan writes no files of ";
+  if (answer.refusal.starts_with(kNone) && target != recipe.framework->name) {  // nobody named the target
+    const std::string others = programs_of_method(recipe.objective.method->name);
+    return fmt::format("{}{} for {}{}", kNone, recipe.framework->name, recipe.objective.method->name,
+                       others.empty() ? "" : fmt::format("; --for {} writes those of another trainer", others));
+  }
   if (answer.refusal.starts_with(kNone)) return answer.refusal;
   if (answer.is_refused()) return fmt::format("{}{} for it: {}", kNone, target, answer.refusal);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file), target);

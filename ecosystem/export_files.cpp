@@ -87,13 +87,10 @@ std::string left_behind(const ExportJob& job, const KeyTable& table, const char*
                      comment_word(job.left->trainer), comment_word(names_of_carried(job.left->settings)), after);
 }
 
-/// Says whether the user's file is one of the same program, and leaves a key of the loss to the program's default.
+/// Says whether the user's file, of other words, could have said a key and does not: it leaves it to a default.
 bool is_left_to_default(const ExportJob& job, const KeyTable& table, const std::string& key) {
-  const CarriedSettings* const from = job.carries_part ? job.carried.get() : nullptr;
-  const KeyTable* const read = job.left ? find_key_table(job.left->trainer) : nullptr;
-  const KeyRow *const own = table.find(key), *const other = read ? read->find(key) : nullptr;
-  return from && own && other && own->table == other->table && own->use == KeyUse::Used &&
-         !from->settings.contains(key);
+  return job.part_of && knows_setting(*job.part_of, table, key, job.request.recipe.objective.method->name) &&
+         !value_at(job.carried->settings, key);
 }
 
 }  // namespace
@@ -125,19 +122,30 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
                           (row.field->name == "epochs" && (table.name == "torchtune" || table.name == "verl"));
     if (is_count && value == std::floor(value.get<double>()))
       value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
-    if (!value.is_null()) put(file, row.key, std::move(value));
+    if (value.is_null()) continue;
+    if (value != false)
+      for (const auto& [key, its] : row.beside) put(file, key, its);
+    put(file, row.key, std::move(value));
   }
   const CarriedSettings* const own = job.carried && job.carried->trainer == table.name ? job.carried.get() : nullptr;
+  const auto takes_usual = [&](const std::string& key) {
+    return !own || (job.carries_part && !is_left_to_default(job, table, key));
+  };
   for (const auto& [key, value] : table.fixed)
-    if (const KeyRow* row = table.find(key); !own || (row && row->use == KeyUse::Used)) put(file, key, value);
-  if (!own)
-    for (const auto& [key, value] : usual.items()) put(file, key, value);
+    if (const KeyRow* row = table.find(key); takes_usual(key) || (row && row->use == KeyUse::Used))
+      put(file, key, value);
+  for (const auto& [key, value] : usual.items())
+    if (takes_usual(key)) put(file, key, value);
   for (const auto& [key, value] : decided.items()) put(file, key, value);
   const bool is_of_method = job.method && table.name == job.method->program;
-  if (is_of_method && (!own || job.carries_part)) {
+  if (is_of_method) {
+    const bool is_whole = own && !job.carries_part;  // the user's file: it lacks what names the method, at most
     const OrderedJson keys = keys_of(*job.method, job.data);
-    for (const auto& [key, value] : keys.items())
-      if (!is_left_to_default(job, table, key)) put(file, key, value);
+    for (const auto& [key, value] : keys.items()) {
+      const bool names_it = std::ranges::find(job.method->says, key) != job.method->says.end();
+      if (is_whole ? names_it && !value_at(own->settings, key) : !is_left_to_default(job, table, key))
+        put(file, key, value);
+    }
   }
   if (own) put_carried(file, in_keys_of(table, own->settings, job.versions), table, !job.keeps_data(), job.setup);
   if (is_of_method)

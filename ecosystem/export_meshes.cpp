@@ -1,5 +1,6 @@
 // Files of trainers that divide layers among ranks: Megatron-SWIFT's YAML with `megatron sft`, and torchtitan's TOML.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,8 @@
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "ecosystem/export_parts.h"
+#include "planner/job.h"
+#include "planner/job_metrics.h"
 
 namespace gpuplan {
 namespace {
@@ -87,11 +90,17 @@ void add_megatron_swift(Files& files, const ExportJob& job) {
                               fmt::format("megatron {} megatron.yaml", job.method->starts)));
 }
 
+/// Its data has no end: the steps say how long it trains.
+static std::int64_t steps_of_training(const EstimateRequest& request, const Strategy& strategy) {
+  const JobMetrics metrics = job_metrics(Job(request, strategy), Seconds{1}, FlopsPerSec{1});
+  return std::int64_t(std::ceil(double(metrics.steps_per_epoch) * request.dataset.epochs));
+}
+
 void adapt_to_torchtitan(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
   if (setup.checkpointing_kind == "selective") setup.selective_every = 0;
   write_every(setup, request.recipe, "selective", setup.selective_every);
   setup.model_alias = fmt::format("./assets/hf/{}", setup.model->substr(setup.model->rfind('/') + 1));
-  setup.max_steps = 1000;
+  setup.max_steps = steps_of_training(request, strategy);
   if (!is_fsdp(strategy.engine)) setup.distributed = "fsdp";  // over one rank it shards nothing
 }
 
@@ -109,6 +118,7 @@ WhyNot why_not_torchtitan(const ExportJob& job) {
 
 void add_torchtitan(Files& files, const ExportJob& job) {
   const TitanModel& model = *find_titan_model(job.request.model);
+  const OrderedJson learning = learning_keys(job);
   const OrderedJson extra{{"model.name", model.name},
                           {"model.flavor", model.flavor},
                           {"job.dump_folder", "./out"},
@@ -116,10 +126,10 @@ void add_torchtitan(Files& files, const ExportJob& job) {
                           {"optimizer.lr", 2e-5},
                           {"lr_scheduler.warmup_steps", 20},
                           {"training.dataset", "c4"},
-                          {"training.steps", 1000},
+                          {"training.steps", *job.setup.max_steps},
                           {"metrics.log_freq", 5},
                           {"checkpoint.enable", true},
-                          {"checkpoint.interval", 200},
+                          {"checkpoint.interval", learning.at("save_steps")},
                           {"checkpoint.initial_load_in_hf", true},
                           {"checkpoint.initial_load_path", *job.setup.model_alias}};
   files.push_back(table_file(job, target_table("torchtitan"), extra));

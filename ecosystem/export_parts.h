@@ -37,6 +37,7 @@ struct ExportJob {
 
   std::shared_ptr<const CarriedSettings> carried{};  // that the trainer's file keeps as they were; null: none
   bool carries_part = false;                         // of a file of other words: those that both programs have
+  const KeyTable* part_of = nullptr;                 // the table of that file; null: it is of the same words
   std::shared_ptr<const CarriedSettings> left{};     // of another program's file, which stay behind; null: none
 
   /// Says whether the trainer's files name the data set of the file that was read.

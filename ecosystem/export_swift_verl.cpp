@@ -119,7 +119,7 @@ void add_verl(Files& files, const ExportJob& job) {
   if (job.carried) {
     for (const auto& [key, value] : decided.items())  // also where the user's settings say otherwise
       values[OrderedJson::json_pointer("/" + std::regex_replace(key, std::regex("\\."), "/"))] = value;
-    keep_worker(values, job);
+    if (!job.carries_part) keep_worker(values, job);
   }
   if (!job.keeps_data()) {
     if (values.contains("data"))

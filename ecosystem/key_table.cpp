@@ -45,6 +45,7 @@ class TableReader {
     table_.refuses_unknown = top.value("refuses_unknown", false);
     table_.refuses_repeated = top.value("refuses_repeated", false);
     table_.takes_abbreviations = top.value("takes_abbreviations", false);
+    table_.bare_switches = top.value("bare_switches", false);
     table_.has_head = top.value("has_head", true);
     table_.numbers_in_texts = texts(top, "numbers_in_texts");
     table_.usual_strategy = top.value("usual_strategy", "");
@@ -140,6 +141,7 @@ class TableReader {
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
     pairs(from, "only_with", [&](const json& a, const json& b) { row.only_with = {a, b}; });
+    pairs(from, "beside", [&](const json& a, const json& b) { row.beside.emplace_back(a, b); });
     row.with_item = from.value("with_item", json());
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {

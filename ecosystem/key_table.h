@@ -48,6 +48,8 @@ struct KeyRow {
   std::pair<std::string, nlohmann::json> only_with;
   /// A list and the item that it must hold, else the key has no effect: a plugin. Empty: none.
   std::pair<std::string, std::string> needs_item;
+  /// Keys and values that are written with it where it is on: switches that the program needs beside.
+  std::vector<std::pair<std::string, nlohmann::json>> beside;
   nlohmann::json with_item;  // the value where the list holds that item and the file has not the key; null: none
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
@@ -78,6 +80,7 @@ struct KeyTable {
   bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
   bool refuses_repeated = false;                              // or at one that comes twice; else the last counts
   bool takes_abbreviations = false;  // flags are argparse's: the beginning of a key's name is enough where it is one's
+  bool bare_switches = false;        // flags of true or false take no value (store_true): the flag alone is true
   bool is_json = false;
   bool has_head = true;  // a JSON file names its plan under "_gpuplan"; false: the program stops
   std::vector<std::string>

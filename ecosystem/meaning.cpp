@@ -313,6 +313,7 @@ class Reader {
     if ((s_.engine_offloads || holds(s_.engine_offloads_states)) && has_engine)
       engine.offloads =
           trainer_offload(holds(s_.engine_offloads), s_.engine_offloads_states.value_or(holds(s_.engine_offloads)));
+    out.step_tokens = std::min(s_.micro_tokens.value_or(0), kMostSeqLen);
     if (!holds(s_.fills_by_tokens)) {
       out.old_batch = s_.old_batch.value_or(0);
       out.reference_batch = s_.reference_batch.value_or(0);

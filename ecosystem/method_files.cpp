@@ -38,6 +38,7 @@ std::vector<MethodFiles> read_method_files() {
                       .methods = row.at("methods"),
                       .needs = row.value("needs", std::vector<std::string>{}),
                       .omits = row.value("omits", std::vector<std::string>{}),
+                      .says = row.value("says", std::vector<std::string>{}),
                       .set = OrderedJson(row.at("set")),
                       .file_set = OrderedJson(row.value("file_set", json())),
                       .text_set = OrderedJson(row.value("text_set", json())),

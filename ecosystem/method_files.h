@@ -15,6 +15,7 @@ namespace gpuplan {
 struct MethodFiles {
   std::string program, file, starts, note;  // file empty: the table's
   std::vector<std::string> methods, needs, omits;
+  std::vector<std::string> says;  // of `keys`, those by which a file says the method
   /// file_set: the words for a file of --data, where they differ; text_set: for one whose answers are texts.
   OrderedJson set, file_set, text_set, keys;
   OrderedJson text_keys, message_keys;        // beside a file whose answers are texts, or messages

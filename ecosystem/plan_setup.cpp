@@ -103,6 +103,10 @@ void write_rollout(Setup& s, const EstimateRequest& request, const Strategy& str
   }
   constexpr double kUsualWeight = 0.04;  // of the distance to the reference, of Shao et al. 2024
   s.regularises = reference_of(recipe) == Reference::None ? 0 : kUsualWeight;
+  if (request.rollout.step_tokens > 0) {
+    s.fills_by_tokens = true;
+    s.own_tokens = request.rollout.step_tokens / strategy.mesh.ways(Axis::Cp);
+  }
   if (request.rollout.reward.value > 0) s.reward_seconds = request.rollout.reward.value;
   if (r.setup.engine->in_trainer) return;
   s.engine_place = std::string(to_string(r.setup.place));

@@ -47,6 +47,7 @@ bool ScriptText::put(const SettingsPart& part, const std::string& key, const Ord
   if (!flag) return add(part, key, value);
   if (!stands(*flag) || flag->values.size() > 1 || flag->name.starts_with("no_")) return false;
   if (key.starts_with(flag->name + ".")) return false;  // JSON inside a word
+  if (value == false && part.table->bare_switches) return clear(part, key);
   if (flag->values.empty()) {
     if (value != true) edits_.add(key, {flag->end, flag->end, " " + word});
     return true;
@@ -88,11 +89,14 @@ bool ScriptText::add(const SettingsPart& part, const std::string& key, const Ord
     for (const ShellWord& value : flag.values) end = std::max(end, value.end);
     return end;
   };
-  bool has_pairs = false, has_dashes = false;
+  const bool is_switch = json.is_boolean() && part.table->bare_switches;
+  if (is_switch && json == false) return true;  // no flag says it
+  bool has_pairs = false, has_dashes = false, has_dots = false;
   for (const LaunchFlag& flag : part.flags) {
     if (!stands(flag) || flag.name.starts_with(kEnvironment)) continue;
     const std::size_t end = end_of(flag);
     has_pairs = has_pairs || text[flag.begin] != '-';
+    has_dots = has_dots || flag.name.find('.') != std::string::npos;
     const std::string written = text.substr(flag.begin, flag.end - flag.begin);  // with a value behind '='
     has_dashes = has_dashes || written.substr(0, written.find('=')).find('-', 2) != std::string::npos;
     if (end > last_end) last = &flag, last_end = end;
@@ -101,12 +105,13 @@ bool ScriptText::add(const SettingsPart& part, const std::string& key, const Ord
   if (!last) return false;
   std::string name = key, value = word_of(part, json);
   if (is_launcher(part)) name = bare(key);
-  if (const std::size_t dot = name.find('.'); dot != std::string::npos && !has_pairs) {  // a mapping is JSON in a word
+  const std::size_t dot = name.find('.');
+  if (dot != std::string::npos && !has_pairs && !has_dots) {  // a mapping is JSON in a word
     value = shell_word("{\"" + name.substr(dot + 1) + "\": " + json.dump() + "}");
     name.resize(dot);
   }
   if (has_dashes) std::replace(name.begin(), name.end(), '_', '-');
-  const std::string flag = has_pairs ? name + "=" + value : "--" + name + " " + value;
+  const std::string flag = has_pairs ? name + "=" + value : "--" + name + (is_switch ? "" : " " + value);
   if (!with_line) {
     edits_.add(key, {last_end, last_end, " " + flag});
     return true;

@@ -137,8 +137,14 @@ class Mender {
            std::ranges::any_of(part.keys_of, [&](const auto& stated) { return has_dot(stated.second); });
   }
 
+  /// Says whether a command has flags of the key's section: programs of one table may name theirs otherwise.
+  static bool has_section(const SettingsPart& part, const std::string& key) {
+    const std::string section = key.substr(0, key.find('.') + 1);
+    return std::ranges::any_of(part.flags, [&](const LaunchFlag& flag) { return flag.name.starts_with(section); });
+  }
+
   /// Lists the rows that state the fact, those that are spelt as the command's other flags in front of those that are
-  /// written elsewhere.
+  /// written elsewhere, and of them those of a section that the command has.
   static std::vector<const KeyRow*> rows_for(const SettingsPart& part, const WantedFact& fact) {
     std::vector<const KeyRow*> alike, written;
     for (const KeyRow& row : part.table->rows) {
@@ -147,6 +153,7 @@ class Mender {
       if (is_written) written.push_back(&row);
       if (is_spelt_alike(part, row.key) && (is_written || part.file.empty())) alike.push_back(&row);
     }
+    std::ranges::stable_partition(alike, [&](const KeyRow* row) { return has_section(part, row->key); });
     alike.insert(alike.end(), written.begin(), written.end());
     return alike;
   }
@@ -233,6 +240,10 @@ class Mender {
       const bool is_switch = other && (other->use == KeyUse::Ignored || other->takes_flags());
       if (is_switch && !put(part, row.needs.front(), true, *other)) return false;
     }
+    for (const auto& [beside, its] : row.beside)
+      if (const KeyRow* const known = row_of(*part.table, beside);
+          known && value_now(part, beside) != its && !put(part, beside, its, *known))
+        return false;
     const auto& [key, values] = row.only_with;
     const KeyRow* const other = key.empty() ? nullptr : row_of(*part.table, key);
     if (!other) return true;
@@ -270,7 +281,8 @@ class Mender {
     if (!text) return fail(fmt::format("{} is in {}: give it too", key, part.script));
     const LaunchFlag* flag = flag_for(part, key);
     note(part.script, key, flag && !flag->values.empty() ? json(flag->values[0].text) : json(), value);
-    return text->put(part, key, OrderedJson(value)) || fail_at(key);
+    if (text->put(part, key, OrderedJson(value))) return true;
+    return flag || part.file.empty() ? fail_at(key) : fail(fmt::format("{} is in {}: give it too", key, part.file));
   }
 
   bool clear(const SettingsPart& part, const std::string& key) {
@@ -284,7 +296,8 @@ class Mender {
     ScriptText* text = part.script.empty() ? nullptr : script(part);
     if (!text) return fail(fmt::format("{} is in {}: give it too", key, part.file.empty() ? part.script : part.file));
     note(part.script, key, true, {});
-    return text->clear(part, key) || fail_at(key);
+    if (text->clear(part, key)) return true;
+    return has_flag(part, key) ? fail_at(key) : fail(fmt::format("{} is in {}: give it too", key, part.file));
   }
 
   bool fail_at(const std::string& key) {

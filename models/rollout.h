@@ -105,6 +105,8 @@ struct Rollout {
   std::int64_t sequences = 0;   // of a question about generation alone
   // sequences at once of the passes for log-probs, of the policy that generated and of the reference; 0: a micro batch
   std::int64_t old_batch = 0, reference_batch = 0;
+  // tokens up to which rows fill a micro batch, so that shorter ones are more at once; 0: it is of rows
+  std::int64_t step_tokens = 0;
   double share = 1;                 // of the steps that generate; the others are on answers of the data
   bool judged_by_function = false;  // a method with a reward model has none on the GPUs
   Seconds reward;                   // of one generation: what judges the answers takes

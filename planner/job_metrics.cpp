@@ -55,8 +55,40 @@ std::int64_t padded_length(const Recipe& recipe, const Dataset& data) {
   return std::min(recipe.seq_len, std::int64_t(std::ceil(mean + spread * (b - 1) / (b + 1))));
 }
 
+/// Says whether rows are laid end to end until a micro batch has so many tokens: as read, it holds about as many of the
+/// longest rows as fit; another micro batch was asked for by rows.
+static bool is_filled(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  const std::int64_t most = job.request.rollout.step_tokens;
+  const std::int64_t longest = std::max<std::int64_t>(1, most / recipe.seq_len);
+  return most > 0 && unpads_rows(recipe) && recipe.micro_batch < 2 * longest && 2 * recipe.micro_batch > longest &&
+         padded_length(recipe, job.request.dataset) < recipe.seq_len;
+}
+
+Job filled_job(const Job& job) {
+  Job filled = job;
+  if (!is_filled(job)) return filled;
+  Recipe& recipe = filled.request.recipe;
+  const std::int64_t length = padded_length(recipe, job.request.dataset), most = job.request.rollout.step_tokens;
+  const std::int64_t rows = recipe.micro_batch * recipe.grad_accum;
+  const std::int64_t fitting = std::clamp<std::int64_t>(most / length, recipe.micro_batch, rows);
+  recipe.grad_accum = ceil_div(rows, fitting);
+  recipe.micro_batch = ceil_div(rows, recipe.grad_accum);
+  filled.request.rollout.step_tokens = 0;
+  return filled;
+}
+
+std::optional<Job> fullest_job(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  const std::int64_t length = job.request.rollout.step_tokens / std::max<std::int64_t>(1, recipe.micro_batch);
+  if (!is_filled(job) || length <= recipe.seq_len) return std::nullopt;
+  Job full = job;
+  full.request.recipe.seq_len = length;
+  return full;
+}
+
 Job average_job(const Job& job) {
-  Job average = job;
+  Job average = filled_job(job);
   average.request.recipe.seq_len = padded_length(job.recipe(), job.request.dataset);
   return average;
 }

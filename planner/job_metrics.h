@@ -27,7 +27,14 @@ double tokens_without_padding(const Recipe& recipe, const Dataset& data);
 std::int64_t padded_length(const Recipe& recipe, const Dataset& data);
 
 /// The job with sequences of their mean padded length: what a step takes on average. Memory is planned for the longest.
+/// A micro batch that is filled up to a number of tokens (Rollout::step_tokens) holds as many such rows as fit.
 Job average_job(const Job& job);
+
+/// The job with micro batches filled so, by the mean length of rows; the same where their rows count.
+Job filled_job(const Job& job);
+/// The job with micro batches that have all tokens up to which they are filled, which is what memory has to hold;
+/// nothing where they hold no more than the longest rows.
+std::optional<Job> fullest_job(const Job& job);
 
 /// Of all epochs, with steps that take so long.
 Seconds total_time(const Job& job, Seconds step);

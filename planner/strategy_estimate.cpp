@@ -303,7 +303,9 @@ CommonMemory::CommonMemory(const Job& job, const StepProgram& program)
   if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
 }
 
-bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
+bool evaluate(StrategyEstimate& e, const Job& asked, StepProgram& program, BlockCache* cache) {
+  const std::optional<Job> fullest = fullest_job(asked);
+  const Job& job = fullest ? *fullest : asked;
   build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
   return evaluate_built(e, job, program, replay_phases(job, program), {job, program});
 }
@@ -334,12 +336,14 @@ void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& progra
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts, BlockCache* cache) {
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
-  build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
-  const std::vector<Peak> peaks = replay_phases(job, program);
-  fill_memory(e, job, program, peaks, {job, program});
-  describe_verdict(e, job, program);
+  const std::optional<Job> fullest = fullest_job(job);
+  const Job& full = fullest ? *fullest : job;
+  build_step_program(program, full, columns.models, columns.of_rank, cache, Layers::Folded);
+  const std::vector<Peak> peaks = replay_phases(full, program);
+  fill_memory(e, full, program, peaks, {full, program});
+  describe_verdict(e, full, program);
   if (parts == Parts::IfFits && !e.fits()) return e;
-  if (parts == Parts::All) explain_peak(e, job, program);
+  if (parts == Parts::All) explain_peak(e, full, program);
   const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;
   if (is_average) build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));

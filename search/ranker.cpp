@@ -191,9 +191,11 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       bench.job->request.recipe.grad_accum = accum;
       const bool is_there = std::exchange(is_built, true) && shares_program;
       if (!is_there) {
-        build_step_program(program_, job, {}, {}, &blocks_, Layers::Folded);
-        passes_ = replay_passes(job, program_);
-        common_ = CommonMemory(job, program_);
+        const std::optional<Job> fullest = fullest_job(job);
+        const Job& full = fullest ? *fullest : job;
+        build_step_program(program_, full, {}, {}, &blocks_, Layers::Folded);
+        passes_ = replay_passes(full, program_);
+        common_ = CommonMemory(full, program_);
       }
       if (!is_there || generates(job.recipe())) {
         peaks_ = passes_;

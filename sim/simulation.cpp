@@ -337,10 +337,11 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   plan.estimate = estimate_strategy(job, program);
   for (RankProgram& folded : program.programs) folded = written_out(folded);  // every layer has spans of its own
   const StepColumns columns = make_columns(job);
+  const Job filled = filled_job(job);
   const bool is_long = !options.records_spans && options.jitter <= 0 && !pipeline_row(job.strategy.schedule) &&
-                       job.recipe().grad_accum > 2 * kShownMicroBatches;
+                       filled.recipe().grad_accum > 2 * kShownMicroBatches;
   plan.simulation =
-      is_long ? simulate_figures(job, columns, options)
+      is_long ? simulate_figures(filled, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
   if (!job.recipe().objective.method.is_usual())
     add_side_phases(plan.simulation, side_time(job, columns, plan.simulation.step_time()), plan.estimate.phases);

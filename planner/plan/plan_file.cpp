@@ -112,7 +112,8 @@ void list_rollout(Archive& f, R& rollout) {
                               most = stated(rollout.max_completion, 0), updates = stated(rollout.updates, 1),
                               iterations = stated(rollout.iterations, 1);
   std::optional<std::int64_t> old_batch = stated(rollout.old_batch, 0),
-                              reference_batch = stated(rollout.reference_batch, 0);
+                              reference_batch = stated(rollout.reference_batch, 0),
+                              step_tokens = stated(rollout.step_tokens, 0);
   std::optional<double> reward = rollout.reward.value > 0 ? std::optional(rollout.reward.value) : std::nullopt;
   constexpr IntRange kCounted{1, kMostGradAccum};
   f.optional("engine", engine);
@@ -125,6 +126,7 @@ void list_rollout(Archive& f, R& rollout) {
   f.optional("iterations", iterations, kCounted);
   f.optional("old_batch", old_batch, IntRange{1, kMostMicroBatch});
   f.optional("reference_batch", reference_batch, IntRange{1, kMostMicroBatch});
+  f.optional("step_tokens", step_tokens, IntRange{1, kMostSeqLen});
   f.optional("reward_seconds", reward, NumberRange{0, 1e9});
   std::optional<double> share = rollout.share < 1 ? std::optional(rollout.share) : std::nullopt;
   f.optional("share", share, NumberRange{1e-6, 1});
@@ -137,6 +139,7 @@ void list_rollout(Archive& f, R& rollout) {
     rollout.mean_completion = mean.value_or(0), rollout.max_completion = most.value_or(0);
     rollout.updates = updates.value_or(1), rollout.iterations = iterations.value_or(1);
     rollout.old_batch = old_batch.value_or(0), rollout.reference_batch = reference_batch.value_or(0);
+    rollout.step_tokens = step_tokens.value_or(0);
     rollout.reward = Seconds{reward.value_or(0)};
     rollout.share = share.value_or(1);
     rollout.judged_by_function = by_function.value_or(false);

@@ -13,6 +13,8 @@
 #include "models/recipe_names.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
+#include "planner/job.h"
+#include "planner/job_metrics.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -94,9 +96,13 @@ std::string sequence_text(const Recipe& recipe, std::int64_t stated_seq_len) {
 /// micro batch × tokens × accumulation × replicas = global batch
 std::string batch_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
+  const std::int64_t most = answer.request.rollout.step_tokens;
+  const Recipe filled = most > 0 && answer.shown ? filled_job(Job(answer.request, answer.shown->strategy)).recipe() : recipe;
   std::string text =
-      fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe, answer.stated_seq_len));
-  if (recipe.grad_accum > 1) text += fmt::format(" × {} accumulated", recipe.grad_accum);
+      filled.micro_batch == recipe.micro_batch
+          ? fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe, answer.stated_seq_len))
+          : fmt::format("micro batch of up to {} tokens, {} rows on average", format_grouped(most), filled.micro_batch);
+  if (filled.grad_accum > 1) text += fmt::format(" × {} accumulated", filled.grad_accum);
   if (!answer.shown) return text;
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.batch_replicas();

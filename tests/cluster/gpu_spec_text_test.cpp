@@ -102,6 +102,16 @@ TEST_CASE("gpu spec: old and AMD cards are planned, not run") {
   CHECK(amd.bf16 == amd.fp16);
 }
 
+TEST_CASE("gpu spec: a name may begin with digits and an x, as AMD's do") {
+  for (const char* name : {"7900xtx", "9070xt", "7900xt", "6800 xt"}) {
+    CAPTURE(name);
+    const std::string spec = std::string(name) + ":24GiB,960GB/s,123TFLOPS";
+    CHECK(parse_gpus(name, spec).num_gpus() == 1);
+    CHECK(parse_gpus(std::string("2x") + name, spec).num_gpus() == 2);
+    CHECK(parse_gpus(name, spec).gpus.front().device_memory == 24_GiB);
+  }
+}
+
 TEST_CASE("gpu spec: several cards, mixed with known ones, and another number of them") {
   const ClusterSpec mixed = parse_gpus("2xA1,A9,4090", "A1:12GiB,360GB/s,25TFLOPS;A9:24GiB,700GB/s,60TFLOPS");
   CHECK(mixed.num_gpus() == 4);

@@ -147,6 +147,84 @@ TEST_CASE("a file of TRL that is read and written keeps the loss that it names, 
   }
 }
 
+namespace {
+
+/// What `target` writes of a file of pairs that is read as `name`.
+std::string exported_pairs(const ConfigFile& file, const std::string& target, const std::string& strategy = "ddp",
+                           Method method = Method::Lora) {
+  const ConfigReading read = read_configs({file}, {}, {}, "dpo");
+  EstimateRequest plan = plan_of(strategy, method, {}, target);
+  plan.recipe.objective.method = std::string("dpo");
+  plan.recipe.packing = Packing::Dynamic;
+  plan.recipe.loss = LossKernel::Plain;
+  const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
+  const ExportAnswer answer = export_plan(plan, target, kMark, {}, places);
+  CAPTURE(target);
+  REQUIRE(answer.refusal == "");
+  for (const std::string& note : answer.notes) CHECK_FALSE(has_text(note, "do not go with this plan"));
+  return answer.files.front().content;
+}
+
+}  // namespace
+
+TEST_CASE("TRL's file of pairs that no key names keeps rate, data, beta and output when it is written again") {
+  const std::string text =
+      "model_name_or_path: meta-llama/Llama-3.2-1B\ndataset_name: mine/pairs\nlearning_rate: 5.0e-7\n"
+      "per_device_train_batch_size: 1\nmax_length: 2048\nuse_peft: true\nbeta: 0.3\nlogging_steps: 25\n"
+      "output_dir: mine\n";
+  const std::string written = exported_pairs({"dpo.yaml", text}, "trl");
+  for (const char* line : {"dataset_name: mine/pairs", "learning_rate: 5e-07", "beta: 0.3", "logging_steps: 25",
+                           "output_dir: mine", "f_divergence_type: reverse_kl"}) {
+    CAPTURE(line);
+    CHECK_MESSAGE(has_text(written, line), written);
+  }
+  CHECK(read_configs({{"dpo.yaml", written}}, {}).request.recipe.objective.method->name == "dpo");
+}
+
+TEST_CASE("the weight of a loss and the learning rate travel by each trainer's own key") {
+  const ConfigFile factory{"lf.yaml",
+                           "model_name_or_path: meta-llama/Llama-3.2-1B\nstage: dpo\nfinetuning_type: lora\n"
+                           "pref_beta: 0.3\ndpo_label_smoothing: 0.05\npref_loss: sigmoid\ndataset: pairs\n"
+                           "template: llama3\ncutoff_len: 2048\nlearning_rate: 3.0e-6\nwarmup_ratio: 0.1\n"
+                           "lr_scheduler_type: linear\noutput_dir: mine\n"};
+  const std::string trl = exported_pairs(factory, "trl"), swift = exported_pairs(factory, "ms-swift"),
+                    axolotl = exported_pairs(factory, "axolotl");
+  for (const std::string* file : {&trl, &swift}) {
+    CHECK(has_text(*file, "\nbeta: 0.3\n"));
+    CHECK(has_text(*file, "\nlabel_smoothing: 0.05\n"));
+  }
+  for (const char* line : {"\nrl_beta: 0.3\n", "\ndpo_label_smoothing: 0.05\n", "\nlearning_rate: 3e-06\n",
+                           "\nlr_scheduler: linear\n", "\nwarmup_ratio: 0.1\n", "\noutput_dir: mine\n"}) {
+    CAPTURE(line);
+    CHECK_MESSAGE(has_text(axolotl, line), axolotl);
+  }
+  CHECK_FALSE(has_text(axolotl, "warmup_steps"));
+  const ConfigFile nemo{"dpo.yaml",
+                        "policy:\n  model_name: meta-llama/Llama-3.2-1B\n  train_global_batch_size: 32\n"
+                        "  train_micro_batch_size: 1\n  max_total_sequence_length: 2048\n  optimizer:\n"
+                        "    name: torch.optim.AdamW\n    kwargs: {lr: 5.0e-6, weight_decay: 0.2}\n"
+                        "dpo: {reference_policy_kl_penalty: 0.05}\ncluster: {gpus_per_node: 4, num_nodes: 1}\n"};
+  const std::string from_nemo = exported_pairs(nemo, "trl", "fsdp", Method::Full);
+  for (const char* line : {"\nbeta: 0.05\n", "\nlearning_rate: 5e-06\n", "\nweight_decay: 0.2\n",
+                           "\nlogging_steps: 5\n"}) {
+    CAPTURE(line);
+    CHECK_MESSAGE(has_text(from_nemo, line), from_nemo);
+  }
+}
+
+TEST_CASE("the user's weight of the distance to the reference stays in a file of answers") {
+  const std::string text =
+      "model_name_or_path: meta-llama/Llama-3.2-1B\ndataset_name: a/b\nper_device_train_batch_size: 8\n"
+      "num_generations: 8\nmax_completion_length: 512\nreward_funcs: [accuracy_reward]\nbeta: 0.001\n";
+  const ConfigReading read = read_configs({{"grpo.yaml", text}}, {}, {}, "grpo");
+  EstimateRequest plan = plan_with("trl", "grpo", "zero3");
+  plan.recipe.objective.reference = Reference::Copy;
+  const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
+  const ExportAnswer answer = export_plan(plan, "trl", kMark, {}, places);
+  REQUIRE(answer.refusal == "");
+  CHECK(has_text(file_of(answer, "grpo.yaml")->content, "beta: 0.001"));
+}
+
 TEST_CASE("axolotl's padding of packed sequences stays as the file has it") {
   EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
   plan.recipe.packing = Packing::Packed;

@@ -180,6 +180,50 @@ TEST_CASE("torchtitan: TOML with its degrees, checkpointing and precision") {
   CHECK(usual.recipe.micro_batch == 8);
 }
 
+TEST_CASE("a trainer over Megatron-Core has the strategies of its own record, and not all of the library's") {
+  for (const char* trainer : {"megatron-swift", "nemo-rl-megatron", "verl-megatron"}) {
+    CAPTURE(trainer);
+    EstimateRequest r = plan_of("fsdp", Method::Full, {}, trainer);
+    settle_stack(r);
+    const Strategy strategy = make_strategy("fsdp", r.cluster, options_for(r));
+    CHECK(contains(why_not_applicable(strategy, r.cluster, r.recipe, r.model), "does not have it"));
+  }
+}
+
+TEST_CASE("torchtitan's steps are those of rows, epochs and batch, as its data has no end") {
+  EstimateRequest r = plan_of("fsdp", Method::Full, {}, "torchtitan");
+  r.model = load_model("llama-3.1-8b").spec;
+  r.cluster = parse_gpus("8xH100");
+  r.recipe.attention = AttentionKernel::Sdpa;
+  r.dataset = {.rows = 3200, .tokens_per_row = 0, .epochs = 3};
+  r.recipe.grad_accum = 4;  // 3 x 3,200 / (4 x 8) = 300
+  const ExportAnswer answer = export_plan(r, "torchtitan", kMark);
+  CAPTURE(answer.refusal);
+  REQUIRE(file_of(answer, "torchtitan.toml"));
+  CHECK(contains(file_of(answer, "torchtitan.toml")->content, "steps = 300\n"));
+}
+
+TEST_CASE("Megatron-SWIFT's optimizer on the host has both of its switches") {
+  // examples/megatron/dense/72b_offload.sh of modelscope/ms-swift @3602360a
+  Offload offload;
+  offload.optimizer = OffloadTarget::Cpu;
+  EstimateRequest r = plan_of("zero1", Method::Full, offload, "megatron-swift");
+  r.recipe.loss = LossKernel::InPlace;
+  r.recipe.attention = AttentionKernel::Flash;
+  r.recipe.packing = Packing::Dynamic;
+  const auto file = [&] {
+    const ExportAnswer answer = export_plan(r, "megatron-swift", kMark);
+    CAPTURE(answer.refusal);
+    REQUIRE(file_of(answer, "megatron.yaml"));
+    return file_of(answer, "megatron.yaml")->content;
+  };
+  const std::string with = file();
+  CHECK(contains(with, "optimizer_cpu_offload: true\n"));
+  CHECK(contains(with, "use_precision_aware_optimizer: true\n"));
+  r.recipe.offload = {};
+  CHECK_FALSE(contains(file(), "use_precision_aware_optimizer"));
+}
+
 TEST_CASE("degrees are written so that the files say the same plan") {
   struct Divided {
     const char* strategy;

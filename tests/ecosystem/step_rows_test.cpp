@@ -8,6 +8,7 @@
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
 #include "planner/job.h"
+#include "planner/job_metrics.h"
 #include "planner/rollout_phases.h"
 
 namespace gpuplan {
@@ -97,6 +98,56 @@ TEST_CASE("micro batches that are filled with tokens keep the batch too") {
   const EstimateRequest odd = asked_on(script_of(filled), 24);
   CHECK(odd.recipe.micro_batch == 8);
   CHECK(odd.recipe.grad_accum == 7);
+}
+
+TEST_CASE("micro batches that are filled with tokens hold as many rows of the mean length as fit") {
+  // examples/grpo_trainer/run_qwen3_4b_fsdp.sh of verl-project/verl @1dda039b: 3,000 tokens are one row of 2,048, and
+  // seven of 412; 160 rows of a rank are 23 passes
+  const std::string script = std::string(kVerl) +
+                             "actor_rollout_ref.actor.use_dynamic_bsz=True "
+                             "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=3000 ";
+  EstimateRequest r = asked_on(script_of(script), 8);
+  CHECK(r.rollout.step_tokens == 3000);
+  CHECK(r.recipe.micro_batch == 1);
+  CHECK(r.recipe.grad_accum == 160);
+  r.strategy = "fsdp";
+  r.rollout.prompt_len = r.rollout.max_completion = 1024;
+  r.rollout.mean_prompt = 104, r.rollout.mean_completion = 308;
+  settle_rows(r, {});
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r));
+  const Job average = average_job(Job(r, strategy));
+  CHECK(average.recipe().micro_batch == 7);
+  CHECK(average.recipe().grad_accum == 23);
+  CHECK(average.recipe().seq_len == 412);
+  REQUIRE(fullest_job(Job(r, strategy)));
+  CHECK(fullest_job(Job(r, strategy))->recipe().tokens() == 3000);
+  EstimateRequest by_rows = r;  // a micro batch that is asked for in rows
+  by_rows.recipe.micro_batch = 8, by_rows.recipe.grad_accum = 20;
+  CHECK(average_job(Job(by_rows, strategy)).recipe().micro_batch == 8);
+  // without lengths all rows are as long as the longest
+  EstimateRequest longest = r;
+  longest.rollout.mean_prompt = longest.rollout.mean_completion = 0;
+  settle_rows(longest, {});
+  CHECK(average_job(Job(longest, strategy)).recipe().grad_accum == 160);
+  CHECK_FALSE(fullest_job(Job(longest, strategy)));
+}
+
+TEST_CASE("a verl script that fills micro batches with tokens is written with them") {
+  const std::string script = std::string(kVerl) +
+                             "actor_rollout_ref.actor.use_dynamic_bsz=True "
+                             "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=3000 ";
+  const ConfigReading read = script_of(script);
+  EstimateRequest plan = asked_on(read, 8);
+  plan.strategy = "fsdp";
+  plan.recipe.loss = LossKernel::InPlace;
+  plan.rollout.prompt_len = plan.rollout.max_completion = 1024;
+  settle_rows(plan, {});
+  const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
+  const ExportAnswer answer = export_plan(plan, "verl", kMark, {}, places);
+  REQUIRE(answer.refusal == "");
+  const std::string launch = file_of(answer, "launch.sh")->content;
+  CHECK(has_text(launch, "actor_rollout_ref.actor.use_dynamic_bsz=true"));
+  CHECK(has_text(launch, "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=3000"));
 }
 
 TEST_CASE("OpenRLHF's train.batch_size and NeMo RL's train_global_batch_size are batches of all ranks") {

@@ -412,6 +412,45 @@ TEST_CASE("a reference with GPUs of its own is no division that fix can write, a
   CHECK(answer.not_started.find("the reference has GPUs of its own") != std::string::npos);
 }
 
+TEST_CASE("OpenRLHF's programs are mended by the flags that each of them has") {
+  // openrlhf/cli/train_dpo.py:191, train_sft.py:168 have model.gradient_checkpointing_enable, train_ppo_ray.py:309 has
+  // actor.gradient_checkpointing_enable @3c3be623
+  const auto mended = [](const char* gpus, const std::string& text) {
+    Reader reader(gpus);
+    const FixAnswer answer = find_fix(reader.question({{"a.sh", text}}));
+    CAPTURE(answer.not_started);
+    REQUIRE(answer.mended.files.size() == 1);
+    CHECK(answer.fits());
+    return answer.mended.files.front().after;
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string common =
+      " --ckpt.output_dir ./out --train.batch_size 64 --train.micro_batch_size 4 --model.model_name_or_path "
+      "Qwen/Qwen2.5-7B --ds.param_dtype bf16 --train.max_epochs 1 --data.max_len 4096 --ds.attn_implementation "
+      "flash_attention_2 --ds.zero_stage ";
+  const std::string dpo = mended("8xH100", "deepspeed --module openrlhf.cli.train_dpo" + common + "2\n");
+  CHECK(has(dpo, " --model.gradient_checkpointing_enable\n"));
+  CHECK_FALSE(has(dpo, "--actor"));
+  const std::string sft = mended("4xA6000", "deepspeed --module openrlhf.cli.train_sft" + common + "3\n");
+  CHECK(has(sft, " --model.gradient_checkpointing_enable"));
+  CHECK(has(sft, "--data.max_len 4096"));
+  CHECK_FALSE(has(sft, "{"));
+}
+
+TEST_CASE("a key of a file that a script names and nobody gave is asked for by the file's name") {
+  Reader reader("2x3090");
+  const ConfigFile script{"dpo.sh", "accelerate launch --num_processes 2 --multi_gpu dpo.py --config dpo.yaml\n"};
+  const ConfigFile file{"dpo.yaml",
+                        "model_name_or_path: Qwen/Qwen2.5-7B\nper_device_train_batch_size: 4\n"
+                        "gradient_accumulation_steps: 4\nmax_length: 2048\ngradient_checkpointing: false\n"
+                        "use_peft: true\nlora_r: 32\nbf16: true\ndtype: bfloat16\n"};
+  FixQuestion question = reader.question({script, file});
+  question.given.files = {script};
+  const FixAnswer answer = find_fix(question);
+  CAPTURE(answer.unsayable);
+  CHECK(answer.unsayable.find("is in dpo.yaml: give it too") != std::string::npos);
+}
+
 TEST_CASE("prime-rl's TOML file is started on fewer GPUs, and all else in it stays") {
   // keys: packages/prime-rl-configs/src/prime_rl/configs/rl.py @559b44772
   Reader reader("1xH100");  // that trains, beside the engine's

@@ -78,3 +78,21 @@ TEST_CASE("what stands in a text behind bash -c has no place of its own") {
   ScriptText text(inner);
   CHECK_FALSE(text.put(part_of(inner), "max_length", 256));
 }
+
+TEST_CASE("OpenRLHF's flags have dots, and its switches no value") {
+  // openrlhf/cli/train_dpo.py, train_ppo_ray.py @3c3be623: store_true
+  const auto script = [](const std::string& program, const std::string& flags) {
+    return ConfigFile{"a.sh", "deepspeed --module openrlhf.cli." + program + " " + flags + "\n"};
+  };
+  const std::string flags = "--train.batch_size 64 --model.model_name_or_path a/b --ds.zero_stage 2";
+  const ConfigFile dpo = script("train_dpo", flags);
+  ScriptText text(dpo);
+  CHECK(text.put(part_of(dpo), "model.gradient_checkpointing_enable", true));
+  CHECK(text.put(part_of(dpo), "ds.adam_offload", true));
+  CHECK(text.put(part_of(dpo), "ds.use_liger_kernel", false));  // no flag says it
+  CHECK(text.text() == script("train_dpo", flags + " --model.gradient_checkpointing_enable --ds.adam_offload").text);
+  const ConfigFile with = script("train_dpo", flags + " --ds.adam_offload --data.max_len 512");
+  ScriptText off(with);
+  CHECK(off.put(part_of(with), "ds.adam_offload", false));
+  CHECK(off.text() == script("train_dpo", flags + " --data.max_len 512").text);
+}

@@ -1,0 +1,30 @@
+// Settings without effect on memory and time that several trainers have under names of their own
+// (data/ecosystem/shared_words.yaml): export carries them from one's file to another's.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ecosystem/key_table.h"
+
+namespace gpuplan {
+
+struct SharedWord {
+  std::string setting;
+  std::vector<std::string> methods;                       // of which alone it is; empty: of all
+  std::vector<std::pair<std::string, std::string>> keys;  // table that has the row, key
+
+  bool is_of(std::string_view method) const;
+  /// The key of a format; empty: it has none.
+  std::string key_in(const KeyTable& table) const;
+};
+
+std::span<const SharedWord> shared_words();
+
+/// Says whether a key of a format is such a setting.
+bool is_shared_word(const KeyTable& table, const std::string& key);
+
+}  // namespace gpuplan
