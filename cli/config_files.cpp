@@ -31,9 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// "4xA6000", and not "A6000".
-bool says_how_many(const std::string& gpus) {
-  return digits_of_count(gpus) > 0;
-}
+bool says_how_many(const std::string& gpus) { return digits_of_count(gpus) > 0; }
 
 /// "/models/a", "./a", "out/run/a", and not "maker/a".
 bool is_local_path(const std::string& model) {

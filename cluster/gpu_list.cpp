@@ -41,7 +41,7 @@ NamedGpus read_part(std::string_view text) {
   const std::string better = known_gpu(std::string(text)) ? "" : count_first(text);
   if (!better.empty()) text = better;
   const auto digits = text.find_first_not_of("0123456789", text.starts_with('-') ? 1 : 0);
-  if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};  // "4090", "A6000"
+  if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};       // "4090", "A6000"
   if (!text.starts_with('-') && digits_of_count(text) == 0) return {1, std::string(text)};  // "6000 Ada", "9070xt"
   std::string_view rest = trim(text.substr(digits));
   constexpr std::string_view kTimes = "×";

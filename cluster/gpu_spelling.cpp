@@ -122,7 +122,8 @@ std::size_t digits_of_count(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string_view rest = trim(text.substr(digits));
   constexpr std::string_view kTimes = "×";
-  const bool has_sign = rest.starts_with(kTimes) || rest.starts_with('x') || rest.starts_with('X') || rest.starts_with('*');
+  const bool has_sign =
+      rest.starts_with(kTimes) || rest.starts_with('x') || rest.starts_with('X') || rest.starts_with('*');
   if (digits == 0 || !has_sign) return 0;
   constexpr std::size_t kShortest = 3;  // of a card's number
   const std::string suffix = to_lower(rest.substr(0, rest.find(' ')));

@@ -230,7 +230,8 @@ SharedSettings shared_settings(const json& settings, const KeyTable& from, const
   for (const auto& [key, value] : settings.items())
     (is_of_one_table(from, to, key) ? out.shared : out.rest)[key] = value;
   for (const SharedWord& word : shared_words()) {
-    const std::string own = word.is_of(method) ? word.key_in(to) : "", its = own.empty() ? "" : word.key_in(from);
+    const std::string own = word.is_of(method) && word.holds_in(settings) ? word.key_in(to) : "",
+                      its = own.empty() ? "" : word.key_in(from);
     const json* const value = its.empty() ? nullptr : value_at(out.rest, its);
     if (!value || value->is_structured()) continue;
     carry(out.shared, own, as_plain_number(*value));

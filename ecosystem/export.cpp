@@ -62,11 +62,13 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
     configs.push_back({launcher.name, launcher.content});
   }
   // the user's file may leave the method to the program that is started: launch.sh names it
-  const bool is_named_by_start = job.carried && !job.carries_part && job.method && !job.method->starts.empty();
+  const bool is_named_by_start =
+      job.carried && !job.carries_part && job.method && !job.method->starts.empty() && job.method->says.empty();
   ConfigReading reading = read_configs(
       configs, [](const std::string&, const std::string&) { return std::nullopt; }, {},
       is_named_by_start ? job.request.recipe.objective.method->name : "");
   EstimateRequest& r = reading.request;
+  if (is_named_by_start && !reading.setup.objective) r.recipe.objective.method = job.request.recipe.objective.method;
   r.model = job.request.model;
   r.cluster = job.request.cluster;
   if (job.strategy.is_one_gpu()) {
@@ -361,8 +363,8 @@ void place_settings(ExportJob& job, const Target& target, const std::shared_ptr<
   if (given->trainer == target.trainer) return job.carried.swap(job.left);
   const KeyTable* const from = find_key_table(given->trainer);
   if (!from) return;
-  auto [shared, rest] = shared_settings(given->settings, *from, target_table(target.trainer),
-                                              job.request.recipe.objective.method->name);
+  auto [shared, rest] =
+      shared_settings(given->settings, *from, target_table(target.trainer), job.request.recipe.objective.method->name);
   const auto of_file = [&](nlohmann::json settings, const std::string& words) {
     return settings.empty()
                ? nullptr
@@ -539,7 +541,7 @@ static ExportAnswer export_as_planned(const EstimateRequest& planned, std::strin
       answer.notes.push_back(fmt::format("the reward needs pip install {}", fmt::join(job.method->needs, " ")));
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
-  if (answer.is_refused() && job.carried) 
+  if (answer.is_refused() && job.carried)
     return export_without_settings(planned, name, mark, versions, places, answer.refusal);
   if (answer.is_refused()) answer.files.clear();
   return answer;

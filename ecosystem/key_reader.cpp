@@ -397,7 +397,8 @@ class KeyReader {
   }
 
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
-    if (row.use == KeyUse::Ignored || is_kept_as_written(row) || has_other_words(row) || is_shared_word(table_, row.key))
+    if (row.use == KeyUse::Ignored || is_kept_as_written(row) || has_other_words(row) ||
+        is_shared_word(table_, row.key))
       carry(out_.carried, path, given);
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
     if (lacks_needs(row))

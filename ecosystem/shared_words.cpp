@@ -18,8 +18,9 @@ std::vector<SharedWord> read_shared_words() {
   std::vector<SharedWord> words;
   try {
     for (const json& row : tree->root.at("rows")) {
-      SharedWord word{row.at("setting"), row.value("methods", std::vector<std::string>{}), {}};
+      SharedWord word{row.at("setting"), row.value("methods", std::vector<std::string>{}), {}, {}};
       for (const auto& [table, key] : row.at("keys").items()) word.keys.emplace_back(table, key);
+      for (const json& pair : row.value("unless", json::array())) word.unless.emplace_back(pair.at(0), pair.at(1));
       words.push_back(std::move(word));
     }
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
@@ -30,6 +31,13 @@ std::vector<SharedWord> read_shared_words() {
 
 bool SharedWord::is_of(std::string_view method) const {
   return methods.empty() || std::ranges::find(methods, method) != methods.end();
+}
+
+bool SharedWord::holds_in(const json& settings) const {
+  return std::ranges::none_of(unless, [&](const auto& pair) {
+    const json* const value = value_at(settings, pair.first);
+    return value && *value == pair.second;
+  });
 }
 
 std::string SharedWord::key_in(const KeyTable& table) const {

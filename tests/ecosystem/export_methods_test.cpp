@@ -173,7 +173,7 @@ TEST_CASE("TRL's file of pairs that no key names keeps rate, data, beta and outp
       "per_device_train_batch_size: 1\nmax_length: 2048\nuse_peft: true\nbeta: 0.3\nlogging_steps: 25\n"
       "output_dir: mine\n";
   const std::string written = exported_pairs({"dpo.yaml", text}, "trl");
-  for (const char* line : {"dataset_name: mine/pairs", "learning_rate: 5e-07", "beta: 0.3", "logging_steps: 25",
+  for (const char* line : {"dataset_name: mine/pairs", "learning_rate: 5.0e-07", "beta: 0.3", "logging_steps: 25",
                            "output_dir: mine", "f_divergence_type: reverse_kl"}) {
     CAPTURE(line);
     CHECK_MESSAGE(has_text(written, line), written);
@@ -193,7 +193,7 @@ TEST_CASE("the weight of a loss and the learning rate travel by each trainer's o
     CHECK(has_text(*file, "\nbeta: 0.3\n"));
     CHECK(has_text(*file, "\nlabel_smoothing: 0.05\n"));
   }
-  for (const char* line : {"\nrl_beta: 0.3\n", "\ndpo_label_smoothing: 0.05\n", "\nlearning_rate: 3e-06\n",
+  for (const char* line : {"\nrl_beta: 0.3\n", "\ndpo_label_smoothing: 0.05\n", "\nlearning_rate: 3.0e-06\n",
                            "\nlr_scheduler: linear\n", "\nwarmup_ratio: 0.1\n", "\noutput_dir: mine\n"}) {
     CAPTURE(line);
     CHECK_MESSAGE(has_text(axolotl, line), axolotl);
@@ -205,11 +205,19 @@ TEST_CASE("the weight of a loss and the learning rate travel by each trainer's o
                         "    name: torch.optim.AdamW\n    kwargs: {lr: 5.0e-6, weight_decay: 0.2}\n"
                         "dpo: {reference_policy_kl_penalty: 0.05}\ncluster: {gpus_per_node: 4, num_nodes: 1}\n"};
   const std::string from_nemo = exported_pairs(nemo, "trl", "fsdp", Method::Full);
-  for (const char* line : {"\nbeta: 0.05\n", "\nlearning_rate: 5e-06\n", "\nweight_decay: 0.2\n",
-                           "\nlogging_steps: 5\n"}) {
+  for (const char* line :
+       {"\nbeta: 0.05\n", "\nlearning_rate: 5.0e-06\n", "\nweight_decay: 0.2\n", "\nlogging_steps: 5\n"}) {
     CAPTURE(line);
     CHECK_MESSAGE(has_text(from_nemo, line), from_nemo);
   }
+}
+
+TEST_CASE("a weight that is of log-probs of a token does not travel as one of the answer's") {
+  const std::string text =
+      "policy: {model_name: meta-llama/Llama-3.2-1B, train_global_batch_size: 32, train_micro_batch_size: 1, "
+      "max_total_sequence_length: 2048}\ndpo: {reference_policy_kl_penalty: 5, preference_average_log_probs: true}\n"
+      "cluster: {gpus_per_node: 4, num_nodes: 1}\n";
+  CHECK_FALSE(has_text(exported_pairs({"dpo.yaml", text}, "trl", "fsdp", Method::Full), "\nbeta:"));
 }
 
 TEST_CASE("the user's weight of the distance to the reference stays in a file of answers") {
