@@ -357,10 +357,8 @@ class Reading {
     const bool says_tokens =
         s.fills_by_tokens == true || stated_by_.count("micro_tokens") + stated_by_.count("own_tokens") > 0;
     if (s.own_tokens) s.micro_tokens = *s.own_tokens * std::max<std::int64_t>(1, s.context_parallel.value_or(1));
-    if (s.micro_tokens && (!s.micro_batch || says_tokens) && row > 0)
-      s.micro_batch = out_.filled_rows = std::max<std::int64_t>(1, *s.micro_tokens / row);
-    else
-      s.micro_tokens.reset();
+    if (row == 0 || (s.micro_batch && !says_tokens)) s.micro_tokens.reset();
+    if (s.micro_tokens) s.micro_batch = out_.filled_rows = std::max<std::int64_t>(1, *s.micro_tokens / row);
     take_updates();
     if (s.update_prompts) s.update_rows = *s.update_prompts * answers;
     if (s.mini_batches && s.generation_batch && *s.mini_batches > 0)

@@ -154,6 +154,41 @@ TEST_CASE("a file for another trainer says in a comment what stayed behind, and 
   CHECK(after.value("save_steps", json()) == 500);
 }
 
+TEST_CASE("the fix that estimate names for a file whose method a flag says has the flag, and runs") {
+  const test::ScratchFolder folder;
+  const std::string file = folder
+                               .write("dpo.yaml",
+                                      "model_name_or_path: Qwen/Qwen2.5-7B\nper_device_train_batch_size: 4\n"
+                                      "gradient_accumulation_steps: 4\nmax_length: 2048\nuse_peft: true\n"
+                                      "gradient_checkpointing: false\nbf16: true\ndtype: bfloat16\nbeta: 0.3\n")
+                               .string();
+  const test::Ran asked = test::run_line("estimate --from " + file + " --method dpo --gpus 2x4090 --json");
+  CHECK_MESSAGE(asked.out.find("gpuplan fix " + file + " --method dpo --gpus 2x4090") != std::string::npos, asked.out);
+  const test::Ran mended = test::run_line("fix " + file + " --method dpo --gpus 2x4090");
+  CHECK_MESSAGE(mended.code < 2, mended.err);
+}
+
+TEST_CASE("a saved plan keeps the tokens that fill a micro batch") {
+  const test::ScratchFolder folder;
+  const std::string script =
+      folder
+          .write("verl.sh",
+                 "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 "
+                 "data.max_prompt_length=1024 data.max_response_length=1024 "
+                 "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B actor_rollout_ref.actor.ppo_mini_batch_size=256 "
+                 "actor_rollout_ref.actor.use_dynamic_bsz=True "
+                 "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=3000 actor_rollout_ref.rollout.name=vllm "
+                 "actor_rollout_ref.rollout.n=5 trainer.n_gpus_per_node=8 trainer.nnodes=1\n")
+          .string();
+  const std::string plan = (folder.path() / "p.json").string();
+  const test::Ran saved = test::run_line(
+      "estimate --from " + script + " --gpus 8xH100 --prompt-len 104,1024 --completion-len 308,1024 --save " + plan);
+  CHECK_MESSAGE(saved.code == 0, saved.err);
+  CHECK(saved.out.find("micro batch of up to 3,000 tokens, 7 rows on average") != std::string::npos);
+  CHECK(json::parse(read_file(plan))["options"]["step_tokens"] == 3000);
+  CHECK(test::run_line("estimate " + plan).out.find("up to 3,000 tokens, 7 rows") != std::string::npos);
+}
+
 TEST_CASE(
     "sequences keep the length of the user's file where the longest row made the plan's shorter, unless it was asked "
     "for") {
