@@ -515,19 +515,11 @@ class Reading {
       s.distributed = "deepspeed";
   }
 
-  /// Stops at a combination that the program refuses; one that it takes is read as it takes it.
   void keep_rules() {
-    for (const Rule& rule : ecosystem_rules()) {
-      if (!rule.is_broken(out_.setup)) continue;
-      if (rule.mend && broken_ == Broken::Mended) {
-        out_.mended.emplace_back(rule.mend(out_.setup));
-        if (out_.why_mended.empty()) out_.why_mended = fmt::format("{} [{}]", rule.why, rule.id);
-        continue;
-      }
-      if (!rule.read_as) throw InputError(places(), fmt::format("{} [{}]", rule.why, rule.id), rule.nearest.data());
-      rule.read_as(out_.setup);
-      out_.notes.push_back(fmt::format("{} [{}]", rule.why, rule.id));
-    }
+    KeptRules kept = gpuplan::keep_rules(out_.setup, broken_ == Broken::Mended, places());
+    out_.notes.insert(out_.notes.end(), kept.notes.begin(), kept.notes.end());
+    out_.mended = std::move(kept.mended);
+    out_.why_mended = std::move(kept.why_mended);
   }
 
   std::string places() const {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+
 namespace gpuplan {
 namespace {
 
@@ -144,6 +148,23 @@ constexpr std::array kRules{
 }  // namespace
 
 std::span<const Rule> ecosystem_rules() { return kRules; }
+
+KeptRules keep_rules(Setup& setup, bool mends, const std::string& where) {
+  KeptRules out;
+  for (const Rule& rule : kRules) {
+    if (!rule.is_broken(setup)) continue;
+    const std::string why = fmt::format("{} [{}]", rule.why, rule.id);
+    if (rule.mend && mends) {
+      out.mended.emplace_back(rule.mend(setup));
+      if (out.why_mended.empty()) out.why_mended = why;
+      continue;
+    }
+    if (!rule.read_as) throw InputError(where, why, std::string(rule.nearest));
+    rule.read_as(setup);
+    out.notes.push_back(why);
+  }
+  return out;
+}
 
 const Rule* broken_rule(const Setup& setup) {
   const auto row = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.is_broken(setup); });

@@ -4,7 +4,9 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ecosystem/setup.h"
 
@@ -24,6 +26,17 @@ struct Rule {
 };
 
 std::span<const Rule> ecosystem_rules();
+
+/// What became of the rules that a set-up breaks.
+struct KeptRules {
+  std::vector<std::string> notes;   // of those that the program reads otherwise
+  std::vector<std::string> mended;  // facts that were changed
+  std::string why_mended;           // of the first
+};
+
+/// Stops with InputError about `where` at a combination that the program refuses, unless it is to be mended and one
+/// fact does; one that the program takes is read as it takes it.
+KeptRules keep_rules(Setup& setup, bool mends, const std::string& where);
 
 /// The first rule that a set-up breaks; nullptr when it breaks none.
 const Rule* broken_rule(const Setup& setup);

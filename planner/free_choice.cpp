@@ -10,6 +10,16 @@
 #include "planner/rollout_phases.h"
 
 namespace gpuplan {
+
+std::string why_not_chosen(const Strategy& strategy, const FrameworkConvention& framework) {
+  const auto offloads_alone = [&](const StrategyRow& row) {
+    return row.engine == ShardingEngine::Zero && row.can_offload_params && has_strategy(framework, row.name);
+  };
+  const bool is_alone = is_fsdp(strategy.engine) && strategy.mesh.world() == 1;
+  return is_alone && std::ranges::any_of(strategy_rows(), offloads_alone)
+             ? "FSDP over one GPU shards nothing, and ZeRO offloads there too"
+             : "";
+}
 namespace {
 
 /// A setting that is free: what it may be, from the first, which leaves it, to those that rest on the host.

@@ -16,16 +16,6 @@
 
 namespace gpuplan {
 
-std::string why_not_chosen(const Strategy& strategy, const FrameworkConvention& framework) {
-  const auto offloads_alone = [&](const StrategyRow& row) {
-    return row.engine == ShardingEngine::Zero && row.can_offload_params && has_strategy(framework, row.name);
-  };
-  const bool is_alone = is_fsdp(strategy.engine) && strategy.mesh.world() == 1;
-  return is_alone && std::ranges::any_of(strategy_rows(), offloads_alone)
-             ? "FSDP over one GPU shards nothing, and ZeRO offloads there too"
-             : "";
-}
-
 double score_of(const StrategyEstimate& e, Preference preference) {
   if (preference == Preference::Memory) return double(e.tiers.process.count);
   const double seconds_per_token = 1 / e.tokens_per_second;

@@ -314,18 +314,6 @@ TEST_CASE("--data counts rows of text that no tokenizer is at hand for, of pairs
         std::string::npos);
 }
 
-TEST_CASE("machines name the network of several, and what a ring reaches in a benchmark and in a step") {
-  // nccl-tests' 234.9 GB/s, of which NVLink in a training reaches 0.9
-  const std::string one = test::run_line("machines dgx-a100-80gb").out;
-  CHECK(one.find("235 GB/s, 212 GB/s while a step trains") != std::string::npos);
-  CHECK(one.find("none: one machine") == std::string::npos);
-  CHECK(test::run_line("topology --cluster dgx-a100-80gb").out.find("212 GB/s leave every GPU") != std::string::npos);
-  CHECK(test::run_line("machines ws-2x-4090").out.find("none: one machine") != std::string::npos);
-  std::ostringstream out, err;
-  run({"machines", "a100"}, out, err, {.width = 160});
-  CHECK(out.str().find("  network  ") != std::string::npos);
-}
-
 TEST_CASE("simulate says why a link of --what-if changes nothing") {
   const auto notes = [](const std::string& line) { return ran("simulate --model llama3-8b --lora " + line).out; };
   CHECK(notes("--gpus 8xH100 --strategy fsdp --what-if nvlink=900").find("it is so already (NVSwitch") !=
