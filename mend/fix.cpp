@@ -1,6 +1,7 @@
 #include "mend/fix.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -27,7 +28,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostChanges = 4, kMostTried = 40;
+constexpr std::size_t kMostChanges = 4, kMostTried = 40, kMostOfStrategy = 8;
 
 Strategy strategy_of(const EstimateRequest& r, const std::string& name) {
   return make_strategy(name, r.cluster, options_for(r));
@@ -381,8 +382,11 @@ bool take_first(const FixQuestion& question, FixAnswer& answer) {
     if (attempts.cannot_divide()) return false;
   }
   std::size_t num_tried = 0;
+  std::map<std::string, std::size_t> tried;  // by strategy: what cannot be said of one is often the strategy itself
   for (const MendWay& way : find_ways(asked, answer.before, kMostChanges)) {
-    if (num_tried++ == kMostTried) break;
+    if (num_tried == kMostTried) break;
+    if (tried[way.strategy]++ >= kMostOfStrategy) continue;
+    ++num_tried;
     attempts.first_reason_.clear();
     if (attempts.make(way, answer)) return true;
     if (num_tried == 1) answer.unsayable = fmt::format("{} ({})", words_of(way), attempts.first_reason_);
