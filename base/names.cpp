@@ -8,28 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 #include "base/utf8.h"
 
 namespace gpuplan {
-namespace {
-
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`
-/// (optimal string alignment): d[i][j] is the distance of the first i letters of a to the first j of b.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i)
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      const bool is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (is_swap) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
-}  // namespace
 
 std::string to_lower(std::string_view text) {
   std::string out(text);

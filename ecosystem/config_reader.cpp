@@ -173,9 +173,8 @@ class Reading {
     const std::string name = to_lower(started.substr(started.rfind('/') + 1));
     const bool speaks =
         is_guess && !config && (name.find("lora") != std::string::npos || name.find("peft") != std::string::npos);
-    add_parsed(
-        config ? *config : ConfigFile{script, {}},
-        {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
+    add_parsed(config ? *config : ConfigFile{script, {}},
+               {table, tree_of(part, script, table, below.tree.get(), out_.notes), part.is_program, is_guess});
     files_.back().part = {.file = config ? config->name : "", .script = script, .flags = part.flags};
     if (speaks && files_.back().open_method.empty()) files_.back().open_method = started;
   }
@@ -390,19 +389,20 @@ class Reading {
           "leave the global batch out, or make them agree");
   }
 
-  /// Names the keys that have no default and without which the program stops.
-  void note_missing(const ReadFile& file) {
+  /// Stops at keys that are not there, have no default, and without which the program stops.
+  void refuse_missing(const ReadFile& file) const {
     std::vector<std::string> missing;
     for (const KeyRow& row : file.table->rows) {
       if (row.needed_by.empty() || is_stated(out_.setup, *row.field)) continue;
+      if (!row.needed_unless.empty() && value_at(file.carried, row.needed_unless)) continue;
       const json by = value_of(out_.setup, *find_setup_field(row.needed_by));
       if (!by.is_null() && by != "none") missing.push_back(row.key);
     }
     if (!missing.empty())
-      out_.notes.push_back(
-          fmt::format("{}: not stated, without a default, and the trainer stops; gpuplan's own "
-                      "value is counted",
-                      fmt::join(missing, " and ")));
+      throw InputError(
+          file.file.name,
+          fmt::format("{}: not stated, without a default, and the trainer stops", fmt::join(missing, " and ")),
+          fmt::format("{}: 16", fmt::join(missing, ": 16, ")));
   }
 
   void fill_defaults() {
@@ -416,7 +416,7 @@ class Reading {
         if (file.is_guess && row.field->name == "adapter") continue;
         state(out_.setup, *row.field, defaults_.usual(*file.table, row));
       }
-      note_missing(file);
+      if (!file.is_guess) refuse_missing(file);
       for (const auto& [fact, value] : file.table->assumes)
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
       if (file.is_guess && !out_.setup.adapter)

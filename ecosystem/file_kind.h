@@ -17,6 +17,7 @@ struct ConfigFile {
 struct ParsedConfig {
   const KeyTable* table = nullptr;  // null: a plan of gpuplan
   std::shared_ptr<ValueTree> tree;  // values as the program itself reads them
+  bool is_program = false;          // a command starts the program itself
   bool is_guess = false;            // flags of a script that may take others than the table knows
 };
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/value_tree.h"
@@ -113,8 +114,10 @@ class KeyReader {
         objective_(std::move(objective)),
         table_(*out.table),
         tree_(*parsed.tree),
-        stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess),
-        is_guess_(parsed.is_guess),
+        may_differ_(table_.own_scripts && !parsed.is_program),
+        is_own_(may_differ_ && !parsed.is_guess),
+        stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess && !is_own_),
+        is_guess_(parsed.is_guess || is_own_),
         notes_(notes) {}
 
   void read() {
@@ -141,6 +144,9 @@ class KeyReader {
       if (lacks_needs(row)) out_.idle.push_back(&row);
     for (const auto& [reason, keys] : ignored_)
       notes_.push_back(fmt::format("{}: not counted, because {}: {}", tree_.file, reason, fmt::join(keys, ", ")));
+    if (!own_.empty())
+      out_.mistyped.push_back(fmt::format("{}: no {} of {}: of a script of one's own, and not counted: {}", tree_.file,
+                                          own_.size() == 1 ? "key" : "keys", table_.title, fmt::join(own_, ", ")));
     if (!unknown_.empty())
       notes_.push_back(
           fmt::format("{}: not known to gpuplan and not counted: {}", tree_.file, fmt::join(unknown_, ", ")));
@@ -253,11 +259,30 @@ class KeyReader {
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
+      else if (!row && is_list_of_mappings(value) && table_.has_below(known))
+        read_list(value, path);
       else if (value.is_null() || (value.is_object() && value.empty()) || names_foreign_method(table_.name, path))
         carry(out_.carried, path, value);  // says nothing of memory and time
       else
         read_unknown(path, value);
     }
+  }
+
+  static bool is_list_of_mappings(const json& value) {
+    return value.is_array() && !value.empty() &&
+           std::ranges::all_of(value, [](const json& item) { return item.is_object(); });
+  }
+
+  /// Several of what may be one: each says the same of what is counted, or the file is refused.
+  void read_list(const json& list, const std::string& path) {
+    carry(out_.carried, path, list);
+    json keys = json::object();
+    for (const json& item : list)
+      for (const auto& [key, value] : item.items()) {
+        if (keys.contains(key) && keys[key] == value) continue;
+        keys[key] = value;
+        read_mapping({{key, value}}, path);
+      }
   }
 
   /// Says whether some keys of a mapping have rows of their own beside one for all of them.
@@ -330,10 +355,33 @@ class KeyReader {
     return is_said ? nullptr : found;
   }
 
+  /// Says whether a key of the table says that adapters are trained, or that none are.
+  bool says_adapters() const {
+    return std::ranges::any_of(table_.rows, [&](const KeyRow& row) {
+      return row.field && row.field->name == "adapter" && value_at(tree_.root, row.key);
+    });
+  }
+
+  /// The row of a key that decides what is trained and that the unknown one is a slip of; nullptr: none.
+  const KeyRow* mistyped_row(const std::string& path) const {
+    const auto is_of_data = [](const KeyRow& row) { return row.field && row.field->name.starts_with("data_"); };
+    const auto found = std::ranges::find_if(table_.rows, [&](const KeyRow& row) {
+      return row.use == KeyUse::Used && !is_of_data(row) && is_slip(path, row.key);
+    });
+    return found == table_.rows.end() ? nullptr : &*found;
+  }
+
+  /// Says whether a script of one's own trains on answers, whose rewards it names as it likes.
+  bool rewards_its_own() const {
+    const std::string said = out_.setup.objective.value_or(said_objective());
+    return is_own_ && !said.empty() && find_training_method(said).generates;
+  }
+
   void read_unknown(const std::string& path, const json& value) {
-    refuse_foreign(path, value);
+    if (!rewards_its_own()) refuse_foreign(path, value);
     carry(out_.carried, path, value);
-    if (is_guess_ && out_.open_method.empty() && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
+    const bool is_open = is_guess_ && out_.open_method.empty() && !(is_own_ && says_adapters());
+    if (is_open && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
     if (const KeyRow* row = is_guess_ ? row_elsewhere(path, value) : nullptr) {
       notes_.push_back(fmt::format("{}: {} is read as other trainers take it", tree_.file, path));
       return read_row(*row, path, value);
@@ -343,6 +391,12 @@ class KeyReader {
     const std::string hint = did_you_mean(path, known);
     if (stops_at_unknown_ && path.find('.') == std::string::npos)
       fail(path, fmt::format("unknown key: {} stops at it", table_.title), hint);
+    if (is_own_ && path.find('.') == std::string::npos) {
+      if (const KeyRow* meant = mistyped_row(path))
+        fail(path, fmt::format("unknown key, one slip from {}, which decides what is trained", meant->key),
+             fmt::format("did you mean '{}'?", meant->key));
+      return own_.push_back(path);
+    }
     if (!hint.empty())
       out_.mistyped.push_back(fmt::format("{}: {} is no key of {}: {}", tree_.file, path, table_.title, hint));
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
@@ -396,6 +450,18 @@ class KeyReader {
     return list.empty() || (found && found->is_array() && std::ranges::find(*found, json(item)) != found->end());
   }
 
+  /// The key by which a value has no effect; empty: none.
+  std::string yields_to(const KeyRow& row, const json& value) const {
+    for (const auto& [own, others] : row.yields) {
+      if (own != value) continue;
+      for (const auto& [key, values] : others.items())
+        if (const json* const found = value_at(tree_.root, key);
+            found && std::ranges::find(values, *found) != values.end())
+          return fmt::format("{}: {}", key, found->dump());
+    }
+    return {};
+  }
+
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored || is_kept_as_written(row) || has_other_words(row) ||
         is_shared_word(table_, row.key))
@@ -410,6 +476,8 @@ class KeyReader {
           .push_back(path);
     }
     const json value = as_program_reads(row, given);
+    if (const std::string other = yields_to(row, value); !other.empty())
+      return ignored_[fmt::format("it has no effect with {}", other)].push_back(path);
     if (!value.is_null() && value != false && !has_item(row))
       return ignored_[fmt::format("it has no effect without {} in {}", row.needs_item.second, row.needs_item.first)]
           .push_back(path);
@@ -421,6 +489,11 @@ class KeyReader {
           value == false && !is_named(true);  // of a switch that is harmless when on, false says something
       const bool is_harmless = value.is_null() || is_off || (value.is_structured() && value.empty()) || is_named(value);
       if (!is_harmless) fail(path, row.reason, row.rule.empty() ? "" : fmt::format("rule: {}", row.rule));
+      return;
+    }
+    if (may_differ_ && !row.unknown.empty() && value.is_string() && !row.find_value(value) &&
+        value.get_ref<const std::string&>().find('/') == std::string::npos) {  // no kernel of the Hub
+      out_.mistyped.push_back(fmt::format("{}: {}: {}: {}", tree_.file, path, value.dump(), row.unknown));
       return;
     }
     const json meant = meaning_of(row, path, value);
@@ -465,10 +538,12 @@ class KeyReader {
   const std::string objective_;
   const KeyTable& table_;
   const ValueTree& tree_;
+  const bool may_differ_;  // a script of one's own may read the keys, and do otherwise
+  const bool is_own_;      // the same of a file that is surely of the table's format
   const bool stops_at_unknown_, is_guess_;
   std::vector<std::string>& notes_;
   std::map<std::string, std::vector<std::string>> ignored_;
-  std::vector<std::string> unknown_;
+  std::vector<std::string> unknown_, own_;
 };
 
 }  // namespace

@@ -43,6 +43,7 @@ class TableReader {
     table_.hints = texts(top, "hints");
     table_.is_json = table_.file.ends_with(".json");
     table_.refuses_unknown = top.value("refuses_unknown", false);
+    table_.own_scripts = top.value("own_scripts", false);
     table_.refuses_repeated = top.value("refuses_repeated", false);
     table_.takes_abbreviations = top.value("takes_abbreviations", false);
     table_.bare_switches = top.value("bare_switches", false);
@@ -130,9 +131,11 @@ class TableReader {
     }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.needed_by = from.value("needed_by", "");
+    row.needed_unless = from.value("needed_unless", "");
     if (!row.needed_by.empty() && !find_setup_field(row.needed_by))
       fail(fmt::format("{}: unknown fact '{}'", row.key, row.needed_by));
     row.is_joined = from.value("joined", false);
+    pairs(from, "yields", [&](const json& a, const json& b) { row.yields.emplace_back(a, b); });
     row.any = from.value("any", json());
     row.each = from.value("each", "");
     row.each_split = from.value("each_split", "");
@@ -152,6 +155,7 @@ class TableReader {
       *bound = std::pair(pair[0].get<std::string>(), pair[1].get<std::string>());
     }
     row.note = from.value("note", "");
+    row.unknown = from.value("unknown", "");
     add(std::move(row));
   }
 

@@ -33,6 +33,7 @@ struct KeyRow {
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   std::string needed_by;        // a fact with which the program stops where no file has the key; empty: none
+  std::string needed_unless;    // a key with which it does not; empty: none
   bool is_joined = false;       // a list is one text with commas
   std::string each;             // of mappings in a list, the key whose text counts
   /// Texts of `each` that only say how files are read, and the key of the mapping that names these.
@@ -42,6 +43,8 @@ struct KeyRow {
   bool is_written = true;  // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;
+  /// Values that state nothing where another key has one of the values listed there: [auto, {fp16: [true]}].
+  std::vector<Value> yields;
   nlohmann::json any;              // the fact whatever stands there, but for null and false; null: `values` say
   std::vector<std::string> needs;  // keys without any of which this one has no effect
   /// Another key, and its values with which this one has an effect; null: it is not there. Empty: with all.
@@ -53,6 +56,7 @@ struct KeyRow {
   nlohmann::json with_item;  // the value where the list holds that item and the file has not the key; null: none
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
+  std::string unknown;                   // what a script of one's own meets with another word: then it states nothing
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
 
   static bool leaves_others(const Value& value) { return value.second.is_null() || value.first == "auto"; }
@@ -78,7 +82,8 @@ struct KeyTable {
   std::vector<std::string> hints;                             // keys that it shares with a format that has fewer
   std::vector<std::pair<std::string, std::string>> prefixes;  // of the keys inside a mapping, which may be left out
   bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
-  bool refuses_repeated = false;                              // or at one that comes twice; else the last counts
+  bool own_scripts = false;          // scripts of one's own read its files too, with further fields
+  bool refuses_repeated = false;     // or at one that comes twice; else the last counts
   bool takes_abbreviations = false;  // flags are argparse's: the beginning of a key's name is enough where it is one's
   bool bare_switches = false;        // flags of true or false take no value (store_true): the flag alone is true
   bool is_json = false;

@@ -89,8 +89,12 @@ bool is_known_by_bare_name(const CommandRow& row, const std::string& script) {
   const auto is_named = [&](const std::string& pattern) {
     return matches(pattern, script) || matches("*/" + pattern, script);
   };
+  const auto is_package = [&](const std::string& pattern) {
+    return pattern.find('.') != std::string::npos && matches(pattern, script);
+  };
   return std::ranges::none_of(row.scripts,
-                              [&](const std::string& p) { return p.find('/') != std::string::npos && is_named(p); });
+                              [&](const std::string& p) { return p.find('/') != std::string::npos && is_named(p); }) &&
+         std::ranges::none_of(row.modules, is_package);
 }
 
 const CommandRow* find_launcher(const std::string& name) {

@@ -53,7 +53,8 @@ json typed(const KeyRow* row, const std::string& text) {
   const bool is_text = row && row->field &&
                        (std::holds_alternative<Setup::Word Setup::*>(row->field->member) ||
                         std::holds_alternative<Setup::Words Setup::*>(row->field->member));
-  if (const auto number = number_in(text); number && (!is_text || row->find_value(*number))) return *number;
+  const bool is_flag = row && row->takes_flags() && (text == "0" || text == "1");  // which the reader knows
+  if (const auto number = number_in(text); number && (!is_text || is_flag || row->find_value(*number))) return *number;
   return text;
 }
 

@@ -283,6 +283,7 @@ class TrainerPart {
   LaunchPart read() {
     const CommandRow* program = start_.program;
     part_.table = program ? program->table : "";
+    part_.is_program = program && start_.is_known_by_words;
     part_.may_be_own = program && !start_.is_known_by_words && is_known_by_bare_name(*program, start_.script);
     const std::vector<std::string> config =
         program && !program->config.empty() ? program->config : std::vector<std::string>{"config"};

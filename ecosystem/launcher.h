@@ -31,6 +31,7 @@ struct LaunchPart {
   int config_line = 1;
   std::vector<LaunchFlag> flags;
   std::string file;         // where they stand; empty: the script
+  bool is_program = false;  // its command names the program itself: trl sft
   bool may_be_own = false;  // the script is known by its bare name alone, which others have too
 };
 

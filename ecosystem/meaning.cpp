@@ -279,7 +279,10 @@ class Reader {
       r.seq_len = std::min(r.seq_len + lora.rank, kMostSeqLen);
       note(fmt::format("rows are counted with their {} virtual tokens, {} in all", lora.rank, r.seq_len));
     }
-    if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
+    if (s_.epochs && *s_.epochs > 0)
+      r_.dataset.epochs = *s_.epochs;
+    else if (s_.iterations && *s_.iterations > 0 && !generates(r))  // passes over what nobody generates
+      r_.dataset.epochs = double(*s_.iterations);
     const bool evaluates_rest = holds(s_.evaluates_held_out) && s_.held_out.value_or(0) > 0;
     if (!s_.evaluates.value_or(evaluates_rest)) return;
     const std::int64_t rows = std::max<std::int64_t>(s_.eval_batch.value_or(r.micro_batch), 1);

@@ -205,6 +205,21 @@ bool settle_steps(const Setup& setup, EstimateRequest& r, std::string& words, st
   return true;
 }
 
+/// A number of steps ends each epoch before its rows do; says whether it does.
+bool end_epochs(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
+  const std::int64_t steps = setup.epoch_steps.value_or(0), per_step = sequences_per_step(setup, r);
+  if (steps < 1 || generates(r.recipe)) return false;
+  const bool is_packed = r.recipe.packing == Packing::Packed && r.dataset.tokens_per_row > 0;
+  const double sequences =
+      double(r.dataset.rows) * (is_packed ? double(r.dataset.tokens_per_row) / double(r.recipe.seq_len) : 1);
+  if (sequences <= double(steps) * double(per_step)) return false;
+  if (r.recipe.packing == Packing::Packed) r.dataset.tokens_per_row = 0;
+  r.dataset.rows = steps * per_step;
+  notes.push_back(fmt::format("{} steps of {} sequences in each epoch, as the file says, whatever the rows",
+                              format_grouped(steps), format_grouped(per_step)));
+  return true;
+}
+
 /// Takes the prompts' mean length of sets whose prompts were counted, where neither files nor flags say it.
 void settle_prompts(const Setup& setup, const std::vector<Part>& parts, EstimateRequest& r,
                     std::vector<std::string>& notes) {
@@ -308,12 +323,15 @@ SettledData settle_data(const ConfigReading& reading, const FindPath& find, Give
     if (has_tokens) request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(rows)));
     notes.push_back(
         fmt::format("{} rows of {}{}", format_grouped(kept), fmt::join(texts, " and "), held_words(rows - kept)));
-  } else if (most > 0) {
-    request.dataset.rows = most - held_out(setup, most);
-    notes.push_back(fmt::format("{} rows, the most that max_samples lets in: how many there are is not known{}",
-                                format_grouped(request.dataset.rows), held_words(most - request.dataset.rows)));
+  } else if (most > 0) {  // a limit, which says nothing of how many there are
+    const std::int64_t rows = std::min(most, asked.rows);
+    request.dataset.rows = rows - held_out(setup, rows);
+    notes.push_back(fmt::format("at most {} rows by max_samples, and how many there are is not known: {} are assumed{}",
+                                format_grouped(most), format_grouped(request.dataset.rows),
+                                held_words(rows - request.dataset.rows)));
   }
-  const bool has_steps = !given.rows && settle_steps(setup, request, out.words, notes);
+  const bool has_steps =
+      !given.rows && (settle_steps(setup, request, out.words, notes) || end_epochs(setup, request, notes));
   if (given.rows) request.dataset.rows = asked.rows;
   const bool fills_packs = has_steps && request.recipe.packing == Packing::Packed;
   if (given.tokens_per_row && !fills_packs) request.dataset.tokens_per_row = asked.tokens_per_row;

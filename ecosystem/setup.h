@@ -120,6 +120,7 @@ struct Setup {
   Words data_sets;              // names and files of what is trained on
   Word data_folder;             // with the list of such names
   Count max_samples;            // of each set
+  Count epoch_steps;            // of each epoch at most: optimizer steps
   Count max_steps, max_rounds;  // of the training: optimizer steps; generations with all steps on their answers
   Count total_answers;          // of the training
   // numbers and kernels

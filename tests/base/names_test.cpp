@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 
 namespace gpuplan {
@@ -67,6 +68,15 @@ TEST_CASE("nearest: nothing is near to noise, to nothing, or among nothing") {
 
 TEST_CASE("nearest: a candidate listed twice is suggested once") {
   CHECK(nearest("dd", {"ddp", "ddp"}) == Names{"ddp"});
+}
+
+TEST_CASE("a slip is a letter or two, of short names one") {
+  CHECK(is_slip("gradient_acumulation_step", "gradient_accumulation_steps"));
+  CHECK(is_slip("Load-In-4bit", "load_in_4bit"));
+  CHECK(is_slip("lora_rr", "lora_r"));
+  CHECK_FALSE(is_slip("lora_rank", "lora_r"));
+  CHECK_FALSE(is_slip("prompt_method", "method"));
+  CHECK_FALSE(is_slip("load_4bit", "load_in_4bit"));
 }
 
 TEST_CASE("did_you_mean quotes one name, several names, or falls back") {

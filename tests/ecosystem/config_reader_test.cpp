@@ -158,7 +158,7 @@ TEST_CASE("rule 3: 1e-4 is a text to PyYAML, and a number where the program read
   CHECK(contains(error, "file1:2: num_train_epochs"));
   CHECK(contains(error, "needs a point"));
   CHECK(reading_of({std::string(kTrlLora) + "num_train_epochs: 1e1\n"}).request.dataset.epochs == 10);
-  CHECK(reading_of({"base_model: a\nadapter: lora\nlora_r: '8'\n"}).request.recipe.lora.rank == 8);
+  CHECK(reading_of({"base_model: a\nadapter: lora\nlora_alpha: 16\nlora_r: '8'\n"}).request.recipe.lora.rank == 8);
   CHECK(reading_of({"finetuning_type: lora\ncutoff_len: 64\nlora_dropout: 5e-2\n"}).request.recipe.lora.dropout ==
         0.05);
   CHECK(contains(error_of({std::string(kTrlLora) + "num_train_epochs: ten\n"}), "must be a number"));
@@ -201,7 +201,8 @@ TEST_CASE("a key that comes twice: the last one counts as in PyYAML and json, an
 TEST_CASE("modules are a list or one text with commas where the program takes both") {
   const auto targets = [](const std::string& text) { return reading_of({text}).request.recipe.lora.targets; };
   const std::vector<std::string> qv{"q_proj", "v_proj"}, all{"all-linear"};
-  const std::string factory = "finetuning_type: lora\ncutoff_len: 64\n", axolotl = "base_model: a\nadapter: lora\n";
+  const std::string factory = "finetuning_type: lora\ncutoff_len: 64\n",
+                    axolotl = "base_model: a\nadapter: lora\nlora_r: 8\nlora_alpha: 16\n";
   CHECK(targets(factory + "lora_target: q_proj, v_proj\n") == qv);
   CHECK(targets(factory + "lora_target: [q_proj, v_proj]\n") == qv);
   CHECK(targets(factory + "lora_target:\n- q_proj\n- v_proj\n") == qv);
@@ -335,7 +336,8 @@ TEST_CASE("R15: DoRA on an 8-bit base under FSDP breaks R03 first") {
 }
 
 TEST_CASE("R16: adapters are not merged in a sharded run") {
-  const std::string merge = "base_model: a\nmicro_batch_size: 1\nbf16: true\nadapter: lora\nmerge_lora: true\n";
+  const std::string merge =
+      "base_model: a\nmicro_batch_size: 1\nbf16: true\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nmerge_lora: true\n";
   CHECK(contains(error_of({merge + "fsdp: [full_shard, auto_wrap]\n"}), "[R16]"));
   CHECK(error_of({merge}).empty());
 }
@@ -415,8 +417,9 @@ TEST_CASE("what files train of a vision tower, once the model is known") {
     settle_vision(r, r.request);
     return r.request.recipe.images.train;
   };
-  const std::string axolotl = "base_model: a\nmicro_batch_size: 1\nsequence_len: 512\nadapter: lora\n",
-                    factory = "finetuning_type: full\ncutoff_len: 512\n";
+  const std::string
+      axolotl = "base_model: a\nmicro_batch_size: 1\nsequence_len: 512\nadapter: lora\nlora_r: 8\nlora_alpha: 16\n",
+      factory = "finetuning_type: full\ncutoff_len: 512\n";
   CHECK(train_of(kTrl) == TrainVision::All);
   CHECK(train_of(axolotl + "lora_target_linear: true\n") == TrainVision::All);
   CHECK(train_of(axolotl + "freeze_mm_modules: true\n") == TrainVision::No);
@@ -455,7 +458,8 @@ TEST_CASE("files with bytes changed, cut and repeated are read or refused, never
       fsdp("  fsdp_offload_params: true\n"),
       zero("  zero_stage: 3\n"),
       R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "train_batch_size": 8})",
-      "base_model: a/b\nadapter: qlora\nload_in_4bit: true\nsequence_len: 512\nlora_target_modules: "
+      "base_model: a/b\nadapter: qlora\nlora_r: 8\nlora_alpha: 16\nload_in_4bit: true\nsequence_len: "
+      "512\nlora_target_modules: "
       "[q_proj]\nval_set_size: 0.1\n",
       "model_name_or_path: a\nfinetuning_type: lora\nlora_target: q_proj,v_proj\ncutoff_len: 64\nquantization_bit: 4\n",
       "model: {_component_: torchtune.models.llama3_1.lora_llama3_1_8b, lora_rank: 8}\nbatch_size: 2\n"};

@@ -237,12 +237,12 @@ TEST_CASE("axolotl's padding of packed sequences stays as the file has it") {
   EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
   plan.recipe.packing = Packing::Packed;
   const auto written = [&](const std::string& line) {
-    const ConfigReading read =
-        read_configs({{"a.yaml",
-                       "base_model: meta-llama/Llama-3.2-1B\nadapter: lora\nsequence_len: 1024\nsample_packing: true\n"
-                       "micro_batch_size: 1\nlearning_rate: 0.0002\n" +
-                           line}},
-                     {});
+    const ConfigReading read = read_configs({{"a.yaml",
+                                              "base_model: meta-llama/Llama-3.2-1B\nadapter: lora\nlora_r: "
+                                              "8\nlora_alpha: 16\nsequence_len: 1024\nsample_packing: true\n"
+                                              "micro_batch_size: 1\nlearning_rate: 0.0002\n" +
+                                                  line}},
+                                            {});
     const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
     const ExportAnswer answer = export_plan(plan, "axolotl", kMark, {}, places);
     REQUIRE(answer.refusal == "");

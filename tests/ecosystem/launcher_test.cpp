@@ -86,7 +86,7 @@ TEST_CASE("a trainer's file and the flags and pairs behind it are read together"
   CHECK(r.request.recipe.lora.rank == 16);
   CHECK(r.request.recipe.seq_len == 512);
   CHECK(r.request.recipe.micro_batch == 2);
-  const ConfigFile axolotl{"lora.yml", "base_model: m\nadapter: lora\nlora_r: 4\nsequence_len: 512\n"};
+  const ConfigFile axolotl{"lora.yml", "base_model: m\nadapter: lora\nlora_r: 4\nlora_alpha: 8\nsequence_len: 512\n"};
   CHECK(reading_of_files({{"a.sh", "axolotl train lora.yml --lora-r 32"}, axolotl}).request.recipe.lora.rank == 32);
 }
 

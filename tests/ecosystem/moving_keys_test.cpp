@@ -32,12 +32,32 @@ constexpr std::array<std::array<std::string_view, 2>, 4> kSwitches{
     {{"objective", "pair_loss"}, {"adapter", "quant_bits"}, {"engine", "engine_place"}, {"distributed", "fsdp_words"}}};
 
 /// Facts that the program asks for beside the question: which model, machine and data.
-constexpr std::array<std::string_view, 25> kBeside{
-    "model",         "held_out",        "model_alias",   "teacher",         "reward_model",
-    "num_processes", "num_machines",    "learners",      "data_sets",       "processes_per_machine",
-    "visible_gpus",  "data_folder",     "max_samples",   "max_steps",       "max_rounds",
-    "model_type",    "model_positions", "total_answers", "reference_gpus",  "reference_machines",
-    "critic_gpus",   "critic_machines", "reward_gpus",   "reward_machines", "shares_reference"};
+constexpr std::array<std::string_view, 26> kBeside{"model",
+                                                   "held_out",
+                                                   "model_alias",
+                                                   "teacher",
+                                                   "reward_model",
+                                                   "num_processes",
+                                                   "num_machines",
+                                                   "learners",
+                                                   "data_sets",
+                                                   "processes_per_machine",
+                                                   "visible_gpus",
+                                                   "data_folder",
+                                                   "max_samples",
+                                                   "max_steps",
+                                                   "max_rounds",
+                                                   "epoch_steps",
+                                                   "model_type",
+                                                   "model_positions",
+                                                   "total_answers",
+                                                   "reference_gpus",
+                                                   "reference_machines",
+                                                   "critic_gpus",
+                                                   "critic_machines",
+                                                   "reward_gpus",
+                                                   "reward_machines",
+                                                   "shares_reference"};
 
 /// One format of moving_keys.json: files by which it is recognised, whether all of its keys are of methods that
 /// generate (else those of kOfMethods are), and keys that move nothing by themselves, with the reason.

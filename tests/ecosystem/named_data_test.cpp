@@ -117,9 +117,26 @@ TEST_CASE("max_samples and max_steps set how much is trained on") {
   r = asked(kLlamaFactory + "dataset: my_own\nmax_steps: 100\nnum_train_epochs: 3\n", folder.path(), notes);
   CHECK(r.dataset.rows == 1600);
   CHECK(r.dataset.epochs == 1);
+  // a limit above what is assumed says nothing
+  r = asked(kLlamaFactory + "dataset: my_own\nmax_samples: 1000000\n", folder.path(), notes);
+  CHECK(r.dataset.rows == Dataset{}.rows);
   // neither: nothing is known
   r = asked(kLlamaFactory + "dataset: my_own\nmax_steps: -1\n", folder.path(), notes);
   CHECK(r.dataset.rows == Dataset{}.rows);
+}
+
+TEST_CASE("steps of an epoch end each of them before its rows do") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  const std::string file =
+      "model: {_component_: torchtune.models.llama3.llama3_8b}\nbatch_size: 2\nepochs: 3\n"
+      "gradient_accumulation_steps: 4\ntokenizer: {max_seq_len: 512}\nmax_steps_per_epoch: ";
+  // 100 steps of 2 sequences x 4 passes x 2 GPUs
+  EstimateRequest r = asked(file + "100\n", folder.path(), notes);
+  CHECK(r.dataset.rows == 1600);
+  CHECK(r.dataset.epochs == 3);
+  CHECK(asked(file + "100000\n", folder.path(), notes).dataset.rows == Dataset{}.rows);
+  CHECK(asked(file + "null\n", folder.path(), notes).dataset.rows == Dataset{}.rows);
 }
 
 TEST_CASE("max_samples is the most rows of a set, and no count of one that is not known") {
@@ -188,7 +205,8 @@ TEST_CASE("rows that are held out for evaluation are not trained on, where the t
     return std::pair{r.dataset.rows, r.eval_batch};
   };
   const std::string axolotl =
-      "base_model: meta-llama/Llama-3.1-8B\nadapter: lora\nsequence_len: 2048\neval_batch_size: 4\ndatasets:\n"
+      "base_model: meta-llama/Llama-3.1-8B\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nsequence_len: "
+      "2048\neval_batch_size: 4\ndatasets:\n"
       "  - {path: tatsu-lab/alpaca, type: alpaca}\n";
   CHECK(rows_of({"a.yaml", axolotl}) == std::pair{std::int64_t{52'002}, std::int64_t{0}});
   CHECK(rows_of({"a.yaml", axolotl + "val_set_size: 0.05\n"}) == std::pair{std::int64_t{49'401}, std::int64_t{4}});

@@ -58,7 +58,8 @@ TEST_CASE("axolotl's unfrozen_parameters: expressions from the beginning of a na
   CHECK(contains(refusal(list + "- layers.3\n", "llama-3.1-8b"), "nothing would be trained"));
   CHECK(contains(refusal(list + "- model.layers.(\n", "llama-3.1-8b"), "is not read"));
   // with adapters, whose names begin otherwise, axolotl freezes those too
-  CHECK(contains(refusal(list + "- ^model.layers\nadapter: lora\nlora_target_linear: true\n", "llama-3.1-8b"),
+  CHECK(contains(refusal(list + "- ^model.layers\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n",
+                         "llama-3.1-8b"),
                  "freezes them too"));
   std::vector<std::string> notes;
   settled(list + "- lm_head\n- model.wings\n", "llama-3.1-8b", &notes);
@@ -117,7 +118,7 @@ TEST_CASE("torchtune trains the layers between text and tower without the decode
 }
 
 TEST_CASE("adapters by an expression mean the modules that it matches whole") {
-  const std::string lora = std::string(kAxolotl) + "adapter: lora\nlora_target_modules: ";
+  const std::string lora = std::string(kAxolotl) + "adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: ";
   const auto of = [&](const std::string& expression, const char* model) {
     return settled(lora + "'" + expression + "'\n", model).recipe;
   };
@@ -135,7 +136,8 @@ TEST_CASE("adapters by an expression mean the modules that it matches whole") {
 }
 
 TEST_CASE("adapters of chosen layers, and of experts' parameters") {
-  const std::string lora = std::string(kAxolotl) + "adapter: lora\nlora_target_modules: [q_proj]\nlora_r: 8\n";
+  const std::string lora =
+      std::string(kAxolotl) + "adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: [q_proj]\n";
   CHECK(trained(lora + "peft_layers_to_transform: [0, 1, 5]\n", "llama-3.1-8b") == Names{"model.layers.0-1,5"});
   const std::string experts = lora + "lora_target_parameters: [mlp.experts.gate_up_proj, mlp.experts.down_proj]\n";
   EstimateRequest r = settled(experts, "qwen3-30b-a3b");

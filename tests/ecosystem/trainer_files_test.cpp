@@ -147,11 +147,14 @@ TEST_CASE("LLaMA-Factory stores a 4-bit base in what it computes in: fp16 with o
 
 TEST_CASE("axolotl shards 4- and 8-bit bases by FSDP2, and fills the mesh with copies") {
   const std::string base =
-      "base_model: a\nadapter: lora\nfsdp_version: 2\nfsdp_config: {reshard_after_forward: true}\n";
+      "base_model: a\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nfsdp_version: 2\nfsdp_config: {reshard_after_forward: "
+      "true}\n";
   CHECK(error_of({base + "load_in_8bit: true\n"}).empty());
-  CHECK(contains(error_of({"base_model: a\nadapter: lora\nload_in_8bit: true\nfsdp_version: 1\nfsdp_config: "
-                           "{offload_params: false}\n"}),
-                 "[R03]"));
+  CHECK(contains(
+      error_of(
+          {"base_model: a\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nload_in_8bit: true\nfsdp_version: 1\nfsdp_config: "
+           "{offload_params: false}\n"}),
+      "[R03]"));
   ConfigReading reading = reading_of({base + "dp_shard_size: 2\n"});
   reading.request.cluster = parse_gpus("8xH100");
   std::vector<std::string> notes;
@@ -219,7 +222,7 @@ TEST_CASE("a quantised base without adapters is refused with what the program ma
   const std::string axolotl = "base_model: a/b\nsequence_len: 512\nload_in_4bit: true\n";
   CHECK(refused(axolotl, "load_in_4bit: axolotl stops at load_in_4bit and load_in_8bit without an adapter"));
   CHECK(refused(axolotl + "adapter:\n", "axolotl stops"));
-  CHECK(reading_of({axolotl + "adapter: qlora\n"}).request.recipe.method == Method::Qlora);
+  CHECK(reading_of({axolotl + "adapter: qlora\nlora_r: 8\nlora_alpha: 16\n"}).request.recipe.method == Method::Qlora);
   const std::string trl = "model_name_or_path: a/b\nmax_length: 512\nload_in_8bit: true\n";
   CHECK(refused(trl + "lora_r: 8\n", "load_in_8bit: without use_peft there are no adapters"));
   CHECK(reading_of({trl + "use_peft: true\n"}).request.recipe.method == Method::Lora);

@@ -70,13 +70,14 @@ TEST_CASE("LLaMA-Pro trains copies of layers alone: four between Qwen-7B's, 809.
                  "5 new layers do not divide the 32"));
 }
 
-TEST_CASE("keys without a default that a trainer needs for adapters are named where they are missing") {
+TEST_CASE("keys without a default that a trainer needs for adapters are asked for where they are missing") {
   // src/axolotl/utils/schemas/peft.py @067b021c8: lora_r and lora_alpha are None, which PEFT's LoraConfig does not take
   const std::string file = "base_model: a\nadapter: lora\nlora_target_linear: true\n";
-  CHECK(has_note(reading_of({file}), "lora_r and lora_alpha: not stated"));
-  CHECK(has_note(reading_of({file + "lora_r: 16\n"}), "lora_alpha: not stated"));
-  CHECK(!has_note(reading_of({file + "lora_r: 16\nlora_alpha: 32\n"}), "without a default"));
-  CHECK(!has_note(reading_of({"base_model: a\nmicro_batch_size: 1\n"}), "without a default"));
+  CHECK(contains(error_of({file}), "lora_r and lora_alpha: not stated, without a default"));
+  CHECK(contains(error_of({file + "lora_r: 16\n"}), "lora_alpha: not stated"));
+  CHECK(error_of({file + "lora_r: 16\nlora_alpha: 32\n"}).empty());
+  CHECK(error_of({file + "lora_model_dir: out\n"}).empty());  // of adapters that are there
+  CHECK(error_of({"base_model: a\nmicro_batch_size: 1\n"}).empty());
 }
 
 TEST_CASE("ms-swift's ReFT is LoReFT of four directions, or of as many as reft_rank says") {

@@ -418,4 +418,128 @@ TEST_CASE("a key that methods share belongs to the method that a flag says") {
   CHECK_THROWS_WITH_AS(read_configs(files, {}, {}, "sft"), doctest::Contains("beta: belongs to"), InputError);
 }
 
+namespace {
+
+/// A script that starts a file's training, and the file.
+ConfigReading started(const std::string& command, const std::string& file) {
+  return read_configs({{"train.sh", command + " --config sft.yaml\n"}, {"sft.yaml", file}}, {});
+}
+
+}  // namespace
+
+TEST_CASE("a TRL file of a script of one's own may have further keys, which one warning names") {
+  const std::string file = std::string(kTrl) + "prompt_method: cot\ndata_curriculum: random\n";
+  const ConfigReading r = reading_of({file});
+  REQUIRE(r.mistyped.size() == 1);
+  CHECK(contains(r.mistyped[0], "of a script of one's own, and not counted: data_curriculum, prompt_method"));
+  CHECK(r.request.recipe.seq_len == 2048);
+  // rewards have names of their own where answers are trained on
+  const std::string grpo = "model_name_or_path: m\nnum_generations: 8\nmax_completion_length: 512\n";
+  CHECK(contains(read_configs({{"a.yaml", grpo + "reward_func_names: [f1]\n"}}, {}, {}, "grpo").mistyped.at(0),
+                 "not counted: reward_func_names"));
+  CHECK(contains(error_of({std::string(kTrl) + "reward_func_names: [f1]\n"}), "names a second model"));
+  // a slip of a key that counts is none of one's own
+  CHECK(contains(error_of({std::string(kTrl) + "gradient_acumulation_step: 8\n"}),
+                 "did you mean 'gradient_accumulation_steps'?"));
+  CHECK(contains(error_of({std::string(kTrl) + "loadin4bit: true\n"}), "did you mean 'load_in_4bit'?"));
+  // the program itself stops
+  CHECK(contains(started("accelerate launch --num_processes 2 src/mine/sft.py", file).mistyped.at(0),
+                 "not counted: data_"));
+  CHECK_THROWS_WITH_AS(started("trl sft", file), doctest::Contains("TRL configuration stops at it"), InputError);
+}
+
+TEST_CASE("a key of one's own that speaks of adapters leaves open what is trained, but where the file says it") {
+  const std::string file = std::string(kTrl) + "tuner: lora\n";
+  CHECK(reading_of({file}).open_method == "tuner");
+  CHECK(reading_of({file + "use_peft: false\n"}).open_method.empty());
+}
+
+TEST_CASE(
+    "an attention that transformers does not know counts as none that is said, where a script of one's own reads") {
+  const std::string file = std::string(kTrl) + "attn_implementation: flash-attention-3\n";
+  const ConfigReading r = reading_of({file});
+  REQUIRE(r.mistyped.size() == 1);
+  CHECK(contains(r.mistyped[0], "transformers has no such attention"));
+  CHECK(r.request.recipe.attention == reading_of({kTrl}).request.recipe.attention);
+  CHECK(contains(started("accelerate launch --num_processes 2 mine.py", file).mistyped.at(0), "no such attention"));
+  CHECK_THROWS_WITH_AS(started("trl sft", file), doctest::Contains("is not modelled"), InputError);
+}
+
+TEST_CASE("a checkpoint is resumed by its path") {
+  for (const char* text : {"stage: sft\nfinetuning_type: full\nmodel_name_or_path: m\n", kTrl,
+                           "base_model: m\nmicro_batch_size: 1\n", "model: m\ntuner_type: full\n"}) {
+    CAPTURE(text);
+    CHECK(reading_of({std::string(text) + "resume_from_checkpoint: saves/checkpoint-1500\n"}).setup.resumes == true);
+    CHECK(reading_of({std::string(text) + "resume_from_checkpoint: false\n"}).setup.resumes == false);
+  }
+}
+
+TEST_CASE("axolotl's bf16: auto gives way to fp16, and fp16 to bf16: true") {
+  const std::string file = "base_model: m\nmicro_batch_size: 1\nfp16: true\nbf16: ";
+  CHECK(reading_of({file + "auto\n"}).request.recipe.precision == Precision::Fp16Mixed);
+  CHECK(reading_of({file + "false\n"}).request.recipe.precision == Precision::Fp16Mixed);
+  CHECK(reading_of({file + "true\n"}).request.recipe.precision ==
+        reading_of({"base_model: m\nbf16: true\n"}).request.recipe.precision);
+  CHECK(contains(error_of({std::string(kTrl) + "bf16: true\nfp16: true\n"}), "[E05]"));
+}
+
+TEST_CASE("torchtune's data may be a list, and its length and packing stand there") {
+  const std::string file =
+      "model: {_component_: torchtune.models.llama3.llama3_8b}\ndataset:\n"
+      "- {_component_: torchtune.datasets.instruct_dataset, source: a, packed: true, max_seq_len: 4096}\n";
+  const ConfigReading r =
+      reading_of({file + "- {_component_: torchtune.datasets.chat_dataset, source: b, packed: true}\n"});
+  CHECK(r.mistyped.empty());
+  CHECK(r.request.recipe.packing == Packing::Packed);
+  CHECK(r.request.recipe.seq_len == 4096);
+  CHECK(contains(error_of({file + "- {source: b, packed: false}\n"}), "says otherwise"));
+  const ConfigReading one = reading_of(
+      {"model: {_component_: torchtune.models.llama3.llama3_8b}\ndataset: {packed: false, max_seq_len: 4096}\n"
+       "optimizer: {_component_: torch.optim.AdamW, foreach: false}\n"});
+  CHECK(one.mistyped.empty());
+  CHECK(one.request.recipe.packing == Packing::Dynamic);
+  CHECK(one.request.recipe.seq_len == 4096);
+}
+
+TEST_CASE("verl's fine-tuning ends at its steps, and keeps weights and states in model_dtype") {
+  const std::string file = "model: {partial_pretrain: m}\ntrainer: {total_training_steps: 60, total_epochs: 10}\n";
+  CHECK(reading_of({file}).setup.max_steps == 60);
+  CHECK(reading_of({file}).request.recipe.precision == Precision::Bf16Mixed);
+  const std::string bf16 =
+      "model: {partial_pretrain: m, fsdp_config: {model_dtype: bf16}}\ntrainer: {total_epochs: 1}\n";
+  CHECK(reading_of({bf16}).request.recipe.precision == Precision::Bf16True);
+}
+
+TEST_CASE("Megatron-SWIFT's keys of version 3 are read") {
+  const ConfigReading r = script(
+      "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --train_type lora --max_epochs 3 --max_length 4096 --save o "
+      "--num_workers 4 --no_initialization false --attention_backend flash --global_batch_size 128\n");
+  CHECK(r.request.dataset.epochs == 3);
+  CHECK(r.request.recipe.method == Method::Lora);
+  CHECK(
+      contains(script_error("NPROC_PER_NODE=8 megatron sft --model a --transformer_impl local\n"), "are not modelled"));
+}
+
+TEST_CASE("1 and 0 are true and false on a command line too") {
+  const std::string text = "accelerate launch grpo.py --model_name_or_path Qwen/Qwen3-4B --num_generations 8 ";
+  CHECK(script(text + "--use_vllm 1 --vllm_mode colocate\n").setup.engine == "vllm");
+  CHECK(script(text + "--use_vllm 0\n").setup.engine == "hf");
+}
+
+TEST_CASE("OpenRLHF's programs stop at flags that they do not know, and pack rows where they are asked to") {
+  const std::string text = "deepspeed --module openrlhf.cli.train_dpo --pretrain Qwen/Qwen2.5-0.5B --max_len 1024 ";
+  CHECK(contains(script_error(text + "--deepspeed_config a.json\n"), "deepspeed_config: unknown key"));
+  CHECK(contains(script_error(text + "--model_name_or_path a\n"), "OpenRLHF command line stops at it"));
+  CHECK(script(text + "--packing_samples\n").request.recipe.packing == Packing::Packed);
+  CHECK(script(text).request.recipe.packing == Packing::Dynamic);
+  CHECK(script(text + "--max_epochs 3\n").request.dataset.epochs == 3);
+}
+
+TEST_CASE("rows are packed where a script joins them, and not where transformers' collators pad them") {
+  CHECK(script(own("--model_max_length 512")).request.recipe.packing == Packing::Dynamic);
+  CHECK(script(own("--block_size 512")).request.recipe.packing == Packing::Packed);
+  CHECK(script("python run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 2 --output_dir o\n")
+            .request.recipe.packing == Packing::Packed);
+}
+
 }  // namespace gpuplan

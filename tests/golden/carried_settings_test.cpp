@@ -195,7 +195,8 @@ TEST_CASE(
   const test::ScratchFolder folder;
   folder.write("pairs.jsonl", "{\"prompt\": \"a b\", \"chosen\": \"c d e\", \"rejected\": \"f\"}\n");
   const std::string dpo =
-      "base_model: NousResearch/Llama-3.2-1B\nrl: dpo\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+      "base_model: NousResearch/Llama-3.2-1B\nrl: dpo\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: "
+      "true\n"
       "sequence_len: 4096\nsample_packing: false\ndatasets:\n  - path: pairs.jsonl\n    type: chatml.intel\n"
       "micro_batch_size: 1\ngradient_accumulation_steps: 1\nnum_epochs: 1\noptimizer: adamw_torch\nbf16: true\n";
   const RoundTrip made = round_trip(folder, dpo, "axolotl", "axolotl.yaml");
@@ -225,7 +226,8 @@ TEST_CASE("one screen has one figure of a training whose rows are counted, and n
       folder
           .write(
               "dpo.yaml",
-              "base_model: NousResearch/Llama-3.2-1B\nrl: dpo\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+              "base_model: NousResearch/Llama-3.2-1B\nrl: dpo\nadapter: lora\nlora_r: 8\nlora_alpha: "
+              "16\nlora_target_linear: true\n"
               "sequence_len: 65536\nsample_packing: false\ndatasets:\n  - path: pairs.jsonl\n    type: chatml.intel\n"
               "micro_batch_size: 2\ngradient_accumulation_steps: 4\nnum_epochs: 1\noptimizer: adamw_torch\n"
               "warmup_steps: 10\nbf16: true\ngradient_checkpointing: true\n")

@@ -203,7 +203,7 @@ TEST_CASE("plan holds the optimizer step of the files where one of its two numbe
   const test::ScratchFolder folder;
   const std::string trainer = folder
                                   .write("axolotl.yaml",
-                                         "base_model: Qwen/Qwen2.5-7B\nadapter: lora\nlora_r: 16\n"
+                                         "base_model: Qwen/Qwen2.5-7B\nadapter: lora\nlora_r: 16\nlora_alpha: 32\n"
                                          "lora_target_linear: true\ndatasets:\n  - path: tatsu-lab/alpaca\n    type: "
                                          "alpaca\nsequence_len: 2048\nsample_packing: true\nmicro_batch_size: 2\n"
                                          "gradient_accumulation_steps: 4\nmax_steps: 500\nbf16: true\n")
@@ -294,7 +294,7 @@ TEST_CASE("rows that are padded far beyond their length are told, and fix says t
   const std::string file =
       folder
           .write("axolotl.yaml",
-                 "base_model: Qwen/Qwen2.5-0.5B\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+                 "base_model: Qwen/Qwen2.5-0.5B\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_linear: true\n"
                  "datasets:\n  - path: " +
                      data +
                      "\n    type: completion\nsequence_len: 2048\nsample_packing: false\n"

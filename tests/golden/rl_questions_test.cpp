@@ -39,7 +39,8 @@ constexpr AskedQuestion kQuestions[] = {
      "--gpus 1xA100-80GB --versions trl=0.16.0", 0, "fits tightly"},
     {"huggingface/trl#1667, axolotl-ai-cloud/axolotl#1108", "axolotl.yaml",
      "base_model: mistralai/Mistral-7B-v0.1\nrl: dpo\nadapter: qlora\nload_in_4bit: true\nsequence_len: 4096\n"
-     "micro_batch_size: 2\nlora_target_linear: true\nlora_r: 32\nbf16: true\ngradient_checkpointing: true\n",
+     "micro_batch_size: 2\nlora_target_linear: true\nlora_r: 32\nlora_alpha: 16\nbf16: true\ngradient_checkpointing: "
+     "true\n",
      "--gpus 1xA6000", 0, "log-probs of the reference"},
     {"hiyouga/LLaMA-Factory#10175", "llamafactory.yaml",
      "stage: dpo\nmodel_name_or_path: Qwen/Qwen3-4B\nfinetuning_type: lora\nlora_rank: 8\nlora_target: all\n"

@@ -74,6 +74,7 @@ const ConfigFile kLora{"axolotl.yaml",
                        "base_model: meta-llama/Llama-3.1-8B # ours\n"
                        "adapter: lora\n"
                        "lora_r: 16\n"
+                       "lora_alpha: 32\n"
                        "lora_target_linear: true\n"
                        "sequence_len: 4096\n"
                        "sample_packing: true\n"
@@ -486,7 +487,7 @@ TEST_CASE("a file of DeepSpeed that a trainer ships is named with what brings it
   Reader reader("4x3090");
   ConfigFile full = kLora;
   full.text.erase(full.text.find("adapter: lora"),
-                  std::string("adapter: lora\nlora_r: 16\nlora_target_linear: true\n").size());
+                  std::string("adapter: lora\nlora_r: 16\nlora_alpha: 32\nlora_target_linear: true\n").size());
   const FixAnswer answer = find_fix(reader.question({full}));
   REQUIRE(answer.after);
   REQUIRE(names(answer.mended, "deepspeed"));

@@ -67,8 +67,9 @@ TEST_CASE("a reference waits on the host where the trainer moves it there") {
 
 TEST_CASE("rows are packed for the methods that the trainer packs") {
   for (const auto& [framework, method, is_refused] :
-       {std::tuple("trl", "sft", false), std::tuple("trl", "distill", false), std::tuple("trl", "dpo", true),
-        std::tuple("trl", "kto", true), std::tuple("trl", "classify", true), std::tuple("trl", "grpo", false),
+       {std::tuple("axolotl", "sft", false), std::tuple("axolotl", "dpo", true), std::tuple("trl", "sft", false),
+        std::tuple("trl", "distill", false), std::tuple("trl", "dpo", true), std::tuple("trl", "kto", true),
+        std::tuple("trl", "classify", true), std::tuple("trl", "grpo", false),
         std::tuple("llama-factory", "sft", false), std::tuple("llama-factory", "dpo", true),
         std::tuple("llama-factory", "kto", true), std::tuple("ms-swift", "dpo", false)}) {
     CAPTURE(framework);
