@@ -15,6 +15,7 @@
 #include "cli/arguments.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cluster/cluster_spec.h"
 #include "cluster/gpu_spelling.h"
 #include "ecosystem/module_targets.h"
 #include "ecosystem/named_data.h"
@@ -149,6 +150,35 @@ static std::vector<FlagFact> facts_of_flags(const CLI::App& app) {
   return out;
 }
 
+SaidBeside said_beside(const CLI::App& app) {
+  using Words = std::pair<const char*, std::string_view>;
+  constexpr std::array kFacts{Words{"--micro-batch", "micro_batch"},
+                              Words{"--grad-accum", "grad_accum"},
+                              Words{"--seq-len", "seq_len"},
+                              Words{"--optimizer", "optimizer"},
+                              Words{"--attention", "attention"},
+                              Words{"--checkpointing", "checkpointing"},
+                              Words{"--qlora", "quant_bits"},
+                              Words{"--qlora", "rank"},
+                              Words{"--qlora", "targets"},
+                              Words{"--lora", "quant_bits"},
+                              Words{"--lora", "rank"},
+                              Words{"--lora", "targets"},
+                              Words{"--full", "quant_bits"},
+                              Words{"--full", "rank"},
+                              Words{"--full", "targets"}};
+  SaidBeside said;
+  for (const auto& [flag, fact] : kFacts)
+    if (const CLI::Option* const option = app.get_option_no_throw(flag); option && option->count() > 0)
+      said.facts.emplace_back(fact);
+  const CLI::Option* const gpus = app.get_option_no_throw("--gpus");
+  if (!gpus || gpus->count() == 0) return said;
+  try {
+    said.num_gpus = parse_gpus(gpus->as<std::string>()).num_gpus();
+  } catch (const InputError&) { return said; }  // told where the cluster is read
+  return said;
+}
+
 std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
@@ -160,7 +190,8 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
     return found;
   };
   return read_configs(read_config_files(names), find, versions ? parse_stack_versions(*versions) : StackVersions{},
-                      objective ? find_training_method(*objective).name : "", facts_of_flags(app));
+                      objective ? find_training_method(*objective).name : "", facts_of_flags(app), Broken::Refused,
+                      said_beside(app));
 }
 
 std::vector<std::string> mistakes_in(const ConfigReading& configs) {

@@ -77,7 +77,7 @@ class FilesReader {
     ReadFiles out{.files = files,
                   .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
                                           objective ? find_training_method(*objective).name : std::string(), {},
-                                          num_given_ == 0 ? Broken::Mended : Broken::Refused),
+                                          num_given_ == 0 ? Broken::Mended : Broken::Refused, said_beside(app_)),
                   .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",

@@ -15,6 +15,7 @@
 #include "ecosystem/key_reader.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
+#include "ecosystem/open_flags.h"
 #include "ecosystem/own_facts.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/shipped_files.h"
@@ -34,8 +35,9 @@ using nlohmann::json;
 class Reading {
  public:
   Reading(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
-          const std::string& objective, const std::vector<FlagFact>& flags, Broken broken)
-      : given_(files, find),
+          const std::string& objective, const std::vector<FlagFact>& flags, Broken broken, const SaidBeside& beside)
+      : given_(files, find, beside.num_gpus),
+        beside_(beside),
         versions_(versions),
         defaults_(versions),
         objective_(objective),
@@ -164,27 +166,23 @@ class Reading {
     }
     const auto raw = tree_of(part, script, nullptr, below.tree.get(), out_.notes);
     if (table) table = &table_for(*table, raw->root);
-    const bool is_guess = !table || (part.may_be_own && has_unknown_flags(*table, part));
+    const bool is_guess = !table || (part.may_be_own && has_unknown_flags(part, *table));
     if (is_guess) {
       table = config ? below.table : &table_of_flags(raw->root, script);
       out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
                                        script, started, table->title));
     }
+    if (is_guess) refuse_open_flags(script, part, *table, started);
     const std::string name = to_lower(started.substr(started.rfind('/') + 1));
     const bool speaks =
         is_guess && !config && (name.find("lora") != std::string::npos || name.find("peft") != std::string::npos);
     add_parsed(config ? *config : ConfigFile{script, {}},
-               {table, tree_of(part, script, table, below.tree.get(), out_.notes), part.is_program, is_guess});
+               {.table = table,
+                .tree = tree_of(part, script, table, below.tree.get(), out_.notes, beside_.facts),
+                .is_program = part.is_program,
+                .is_guess = is_guess});
     files_.back().part = {.file = config ? config->name : "", .script = script, .flags = part.flags};
     if (speaks && files_.back().open_method.empty()) files_.back().open_method = started;
-  }
-
-  /// Says whether a script takes flags that the program of its name stops at: then it is another of that name.
-  static bool has_unknown_flags(const KeyTable& table, const LaunchPart& part) {
-    return table.refuses_unknown && std::ranges::any_of(part.flags, [&](const LaunchFlag& flag) {
-             return !table.find(table.whole_key(flag.name)) && !table.has_below(flag.name) &&
-                    !names_foreign_method(table.name, flag.name);
-           });
   }
 
   void count_processes() {
@@ -577,6 +575,7 @@ class Reading {
   }
 
   GivenFiles given_;
+  const SaidBeside& beside_;
   StackVersions versions_;
   VersionedDefaults defaults_;  // of what nobody states
   std::string objective_;
@@ -592,8 +591,9 @@ class Reading {
 }  // namespace
 
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
-                           const std::string& objective, const std::vector<FlagFact>& flags, Broken broken) {
-  return Reading(files, find, versions, objective, flags, broken).read();
+                           const std::string& objective, const std::vector<FlagFact>& flags, Broken broken,
+                           const SaidBeside& beside) {
+  return Reading(files, find, versions, objective, flags, broken, beside).read();
 }
 
 }  // namespace gpuplan

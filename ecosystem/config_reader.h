@@ -77,9 +77,11 @@ struct FlagFact {
 /// `broken`: what becomes of combinations that the program refuses and that one fact mends.
 /// `versions` are those of libraries that are not the newest.
 /// `objective`: the row of data/methods.yaml that is said beside the files; empty: none is.
+/// `beside`: what is said beside the files, which scripts ask for, and where a file leaves a value open.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
                            const StackVersions& versions = {}, const std::string& objective = {},
-                           const std::vector<FlagFact>& flags = {}, Broken broken = Broken::Refused);
+                           const std::vector<FlagFact>& flags = {}, Broken broken = Broken::Refused,
+                           const SaidBeside& beside = {});
 
 /// Once the steps are known: what few of them mean for the training, and the keys that change it; empty: they are
 /// enough, or the files ask for so many.

@@ -36,6 +36,15 @@ std::string behind_open_folder(const std::string& path) {
 
 bool is_script(const ConfigFile& file) { return is_python_script(file) || is_launch_script(file); }
 
+/// Says whether the command starts one process.
+bool starts_one(const Launch& launch) {
+  return std::ranges::any_of(launch.parts, [](const LaunchPart& part) {
+    return std::ranges::any_of(part.flags, [](const LaunchFlag& flag) {
+      return flag.name == "starts" && flag.values.size() == 1 && flag.values[0].text == "no";
+    });
+  });
+}
+
 /// Says whether a given file is one of the program whose flags a script has.
 bool is_file_of(const ConfigFile& file, const KeyTable* table) {
   if (is_script(file) || find_out_of_memory(file.text)) return false;
@@ -68,28 +77,55 @@ std::optional<ConfigFile> GivenFiles::take_next() {
   return file;
 }
 
+std::optional<ConfigFile> GivenFiles::find_source(const Launch& launch, const std::string& by) {
+  const FindNamed find = [&](const std::string& named, const std::string& of) { return take_or_find(named, of); };
+  return launch.is_module ? find_python_module(launch.script, by, find) : take_or_find(launch.script, by);
+}
+
+std::string GivenFiles::settings_file() const {
+  for (const ConfigFile& file : files_) {
+    if (is_script(file) || find_out_of_memory(file.text)) continue;
+    try {
+      const KeyTable* const table = parse_config(file).table;
+      if (table && table->role == FileRole::Trainer) return file.name;
+    } catch (const InputError&) { return file.name; }  // keys of the script's own
+  }
+  return {};
+}
+
 Launch GivenFiles::read_script(const ConfigFile& script) {
   const bool has_commands = is_python_script(script) && is_notebook_of_commands(script);
   const FindNamed find = [&](const std::string& named, const std::string& by) { return take_or_find(named, by); };
-  if (is_python_script(script) && !has_commands) return read_python_launch(script, find);
+  if (is_python_script(script) && !has_commands) {
+    LaunchPart beside;
+    if (!parsed_settings(script, find).empty()) beside.config = settings_file();
+    return read_python_launch(script, find, beside, {.num_gpus = num_gpus_, .environment = {}});
+  }
   Launch launch =
       read_launch(has_commands ? ConfigFile{script.name, commands_of_notebook(script.text, script.name)} : script);
   written_ = launch.written;
   folder_ = launch.folder;
   if (launch.script.empty()) return launch;
   const LaunchPart& started = launch.parts.front();
-  const auto source = take_or_find(launch.script, script.name);
+  const auto source = find_source(launch, script.name);
   // the program of this name is told what to train; a script of one's own knows it
   const bool says_nothing =
       started.may_be_own && started.config.empty() &&
       std::ranges::none_of(started.flags, [](const LaunchFlag& flag) { return flag.begin < flag.end; });
-  const bool reads_source = source && (says_nothing || reads_own_options(*source, !started.config.empty()));
+  const bool has_parser = source && started.table.empty() && !parsed_settings(*source, find).empty();
+  const bool reads_source =
+      source && (says_nothing || has_parser || reads_own_options(*source, !started.config.empty()));
   if (!launch.needs_source && !reads_source) return launch;
   if (!source)
     throw InputError(script.name, fmt::format("starts {} without flags that tell batch and length", launch.script),
                      fmt::format("give it too: --from {}", last_of_path(launch.script)));
-  Launch inner = read_python_launch(*source, find, started);
-  inner.parts.front().file = source->name;
+  Launch inner = read_python_launch(*source, find, started, {.num_gpus = num_gpus_, .environment = launch.environment});
+  if (!has_parser) inner.parts.front().file = source->name;
+  if (inner.parts.front().is_whole && num_gpus_ > 1 && starts_one(launch))
+    throw InputError(
+        source->name,
+        fmt::format("puts the whole model on one GPU of its one process, and {} are asked about", num_gpus_),
+        "ask about one, or start it on all with torchrun or accelerate launch");
   if (!says_nothing)
     launch.notes.push_back(fmt::format("{}: its own options have the values of the command", source->name));
   launch.parts.front() = std::move(inner.parts.front());

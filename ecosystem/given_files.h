@@ -1,6 +1,7 @@
 // The files of a question, and those that they name: a script is read first, since it says how the others go together.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,7 +18,11 @@ using FindConfig = std::function<std::optional<ConfigFile>(const std::string& na
 
 class GivenFiles {
  public:
-  GivenFiles(std::vector<ConfigFile> files, const FindConfig& find) : files_(std::move(files)), find_(find) {}
+  /// `num_gpus`: those that are asked about; 0: not said.
+  GivenFiles(std::vector<ConfigFile> files, const FindConfig& find, std::int64_t num_gpus = 0)
+      : files_(std::move(files)),
+        find_(find),
+        num_gpus_(num_gpus) {}
 
   /// The first of the files that are not taken yet; nothing where none is left.
   std::optional<ConfigFile> take_next();
@@ -63,8 +68,15 @@ class GivenFiles {
 
   std::optional<ConfigFile> take_named(const std::string& named);
 
+  /// The source of the script or module that a command starts.
+  std::optional<ConfigFile> find_source(const Launch& launch, const std::string& by);
+
+  /// The given file that a Python script beside it reads its settings from; empty: there is none.
+  std::string settings_file() const;
+
   std::vector<ConfigFile> files_;
   const FindConfig& find_;
+  std::int64_t num_gpus_;
   std::map<std::string, std::string> written_;  // by the script
   std::string folder_;                          // of its commands
 };

@@ -51,6 +51,8 @@ CommandRows read_rows() {
                                     std::pair{"others", &rows.others}})
       for (const json& row : tree->root.at(group)) to->push_back(command_row(row));
     rows.not_starting = texts_of(tree->root, "not_starting");
+    rows.decides = texts_of(tree->root, "decides");
+    rows.beside = texts_of(tree->root, "beside");
     rows.absent_modules = texts_of(tree->root, "absent_modules");
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   return rows;
@@ -75,6 +77,11 @@ bool is_in(const std::vector<std::string>& list, const std::string& word) {
 
 bool CommandRow::has_switch(const std::string& flag) const { return is_in(switches, flag); }
 bool CommandRow::names_module(const std::string& flag) const { return is_in(module, flag); }
+
+bool CommandRows::looks_deciding(const std::string& flag) const {
+  const auto is_part = [&](const std::string& part) { return flag.find(part) != std::string::npos; };
+  return std::ranges::any_of(decides, is_part) && std::ranges::none_of(beside, is_part);
+}
 
 const CommandRows& command_rows() { return read_once<read_rows>(); }
 

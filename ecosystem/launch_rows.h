@@ -28,7 +28,11 @@ struct CommandRow {
 struct CommandRows {
   std::vector<CommandRow> launchers, programs, others;
   std::vector<std::string> not_starting;
-  std::vector<std::string> absent_modules;  // of Python, of accelerators that are not planned
+  std::vector<std::string> absent_modules;   // of Python, of accelerators that are not planned
+  std::vector<std::string> decides, beside;  // parts of names of flags
+
+  /// Says whether a flag of an unknown script looks as though it said batch, length or rank of the training.
+  bool looks_deciding(const std::string& flag) const;
 };
 
 /// Throws InputError for a broken data file.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ecosystem/script_folder.h"
+#include "ecosystem/shell_variables.h"
 
 namespace gpuplan {
 namespace {
@@ -161,6 +162,7 @@ class CommandReader {
         at_ += named.num_words - 1;
       }
     start_.script = words_[at_].text;
+    start_.is_module = is_module;
     start_.line = words_[at_].line;
     if (!start_.other) start_.other = find_script(rows.others, start_.script, is_module);
     if (!start_.program) {
@@ -280,6 +282,27 @@ void forget_places(LaunchStart& start) {
   for (auto& [name, value] : start.environment) value.begin = value.end = 0;
 }
 
+/// Places and names of a text inside the script: its lines count from the command's, and what the command itself does
+/// not know is named as it is there.
+void put_outside(LaunchStart& start, const ShellCommand& command) {
+  std::vector<std::string> outside;
+  for (const ShellWord& word : command.words) add_names(outside, word.unknown);
+  const int above = command.words[0].line - 1;
+  const auto put = [&](ShellWord& word) {
+    word.line += above;
+    std::vector<std::string> both;
+    for (const std::string& name : word.unknown)
+      if (std::ranges::find(outside, name) != outside.end()) both.push_back(name);
+    if (!outside.empty() && !word.unknown.empty()) word.unknown = both.empty() ? outside : both;
+  };
+  start.line += above;
+  for (std::vector<LaunchFlag>* flags : {&start.flags, &start.launcher_flags})
+    for (LaunchFlag& flag : *flags) {
+      flag.line += above;
+      std::ranges::for_each(flag.values, put);
+    }
+}
+
 /// All commands that may start something, those of texts behind `bash -c` and `eval` too.
 void add_starts(const ShellText& text, const ConfigFile& script, const std::map<std::string, std::string>& known,
                 int depth, ScriptFolder folder, std::vector<LaunchStart>& starts) {
@@ -299,6 +322,7 @@ void add_starts(const ShellText& text, const ConfigFile& script, const std::map<
       } catch (const InputError&) { continue; }  // a text that is put together in the run
       for (std::size_t i = before; i < starts.size(); ++i) {
         forget_places(starts[i]);
+        put_outside(starts[i], command);
         starts[i].under_srun = starts[i].under_srun || first == "srun";
         for (const auto& [name, value] : command.environment) starts[i].environment.try_emplace(name, value);
       }

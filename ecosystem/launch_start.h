@@ -20,6 +20,7 @@ struct LaunchStart {
   std::string folder;  // in which it runs (ecosystem/script_folder)
   int line = 1;
   bool is_known_by_words = false, under_srun = false;
+  bool is_module = false;  // `script` is named as one: python -m package.train
   std::vector<LaunchFlag> launcher_flags, flags;
   std::vector<ShellWord> loose;  // arguments without a flag before them
   std::vector<std::string> open;

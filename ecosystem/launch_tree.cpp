@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "ecosystem/key_table.h"
 #include "ecosystem/launcher.h"
+#include "ecosystem/open_flags.h"
 
 namespace gpuplan {
 namespace {
@@ -93,7 +94,8 @@ std::string place_of(const KeyTable* table, const ValueTree* below, const std::s
 }  // namespace
 
 std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& script, const KeyTable* table,
-                                   const ValueTree* below, std::vector<std::string>& notes) {
+                                   const ValueTree* below, std::vector<std::string>& notes,
+                                   const std::vector<std::string>& said) {
   auto tree = std::make_shared<ValueTree>();
   if (below) {
     *tree = *below;
@@ -113,10 +115,12 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
         key.back() == '.')
       continue;
     const KeyRow* row = table ? table->find(name) : nullptr;
+    const std::string& file = flag.file.empty() ? script : flag.file;
     std::vector<std::string> unknown;
     for (const ShellWord& value : flag.values)
       unknown.insert(unknown.end(), value.unknown.begin(), value.unknown.end());
-    if (!unknown.empty() && row && row->use != KeyUse::Ignored && row->any.is_null()) {
+    const bool is_asked = row ? row->use != KeyUse::Ignored && row->any.is_null() : table && is_length_elsewhere(name);
+    if (!unknown.empty() && is_asked) {
       const std::string why =
           fmt::format("depends on {}, which the script does not set to one value", fmt::join(unknown, ", "));
       const std::initializer_list<std::string_view> lacked{
@@ -125,16 +129,20 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
           "epochs",    "max_steps",                       // --epochs and --rows say how much is trained
           "evaluates", "held_out",     "best_at_end",    "finds_unused"};  // evaluation stands beside the steps of the
                                                                            // training
-      const bool may_lack = row->field && std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
-      if (!may_lack)
-        throw InputError(fmt::format("{}:{}: {}", script, flag.line, flag.name), why,
+      const bool may_lack =
+          row && row->field && std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
+      const std::string fact = row && row->field ? std::string(row->field->name) : row ? "" : "seq_len";
+      const bool is_said = std::find(said.begin(), said.end(), fact) != said.end();
+      if (!may_lack && !is_said)
+        throw InputError(fmt::format("{}:{}: {}", file, flag.line, flag.name), why,
                          "write the value there, or set it above");
-      notes.push_back(fmt::format("{}:{}: {} {}", script, flag.line, flag.name, why));
-      if (row->field->name != "data_sets") continue;  // which is written back as it stands
+      notes.push_back(fmt::format("{}:{}: {} {}", file, flag.line, flag.name, why));
+      if (fact != "data_sets") continue;  // which is written back as it stands
     }
     if (row && row->field && row->field->name == "data_sets" && flag.values.empty()) continue;  // "--dataset", left out
     put(tree->root, key, is_off ? json(false) : value_of(row, flag));
-    tree->places[key] = {.line = flag.line, .key_line = flag.line, .order = 0, .file = below ? script : ""};
+    tree->places[key] = {
+        .line = flag.line, .key_line = flag.line, .order = 0, .file = below || !flag.file.empty() ? file : ""};
   }
   return tree;
 }

@@ -24,6 +24,16 @@ bool is_config_file(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json") || word.ends_with(".toml");
 }
 
+/// Says whether a script gets a file of settings.
+bool names_settings(const Start& start) {
+  const auto is_file = [](const ShellWord& word) { return is_config_file(word.text); };
+  return std::any_of(start.loose.begin(), start.loose.end(), is_file) ||
+         std::any_of(start.flags.begin(), start.flags.end(), [&](const LaunchFlag& flag) {
+           return flag.name == "config" && flag.values.size() == 1 &&
+                  (is_file(flag.values[0]) || !flag.values[0].unknown.empty());
+         });
+}
+
 /// Says whether the flags of an unknown script are those of a trainer: they set batch, length or epochs, or it takes a
 /// configuration file behind a launcher.
 bool looks_like_training(const Start& start) {
@@ -40,13 +50,7 @@ bool looks_like_training(const Start& start) {
       }
     if (num_used >= 2 && sets_batch) return true;
   }
-  if (start.launcher->name == "python") return false;
-  const auto is_file = [](const ShellWord& word) { return is_config_file(word.text); };
-  return std::any_of(start.loose.begin(), start.loose.end(), is_file) ||
-         std::any_of(start.flags.begin(), start.flags.end(), [&](const LaunchFlag& flag) {
-           return flag.name == "config" && flag.values.size() == 1 &&
-                  (is_file(flag.values[0]) || !flag.values[0].unknown.empty());
-         });
+  return start.launcher->name != "python" && names_settings(start);
 }
 
 std::string known_launchers() {
@@ -69,8 +73,8 @@ const Start& choose(const std::vector<Start>& starts, const ConfigFile& script, 
   }
   if (chosen) return *chosen;
   for (const Start& start : starts)
-    if (!start.other && start.launcher && start.script.ends_with(".py") &&
-        (start.launcher->name != "python" || start.script.find("train") != std::string::npos ||
+    if (!start.other && start.launcher && (start.script.ends_with(".py") || start.is_module) &&
+        (start.launcher->name != "python" || names_settings(start) || start.script.find("train") != std::string::npos ||
          start.script.find("tun") != std::string::npos || start.script.find("sft") != std::string::npos))
       return start;
   const Start* refused = nullptr;
@@ -407,6 +411,8 @@ Launch read_launch(const ConfigFile& script) {
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));
   launch.folder = start.folder;
   launch.script = start.program && !launch.parts.front().may_be_own ? "" : start.script;
+  launch.is_module = start.is_module;
+  launch.environment = start.environment;
   launch.needs_source = !start.program && !is_training;
   if (!start.open.empty())
     launch.notes.push_back(

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -14,6 +16,37 @@ bool is_half_type(const PythonValue& value) {
   return value.kind == PythonValue::Kind::Name && (value.text == "torch.bfloat16" || value.text == "torch.float16");
 }
 
+/// The folder so many steps above a path.
+PythonValue steps_up(PythonValue path, int steps) {
+  for (; steps > 0 && path.text.size() < 4096; --steps) {
+    const std::size_t slash = path.text.rfind('/');
+    const bool is_above = path.text.empty() || path.text.ends_with("..");
+    path.text = is_above                     ? path.text + (path.text.empty() ? ".." : "/..")
+                : slash == std::string::npos ? ""
+                                             : path.text.substr(0, slash);
+  }
+  return path;
+}
+
+/// `"a,b".split(",")`
+PythonValue split_text(const PythonValue& text, const std::string& by) {
+  PythonValue list;
+  if (by.size() != 1 || text.text.size() > 4096) return unknown_python_value(text.text + ".split(...)");
+  list.kind = PythonValue::Kind::List;
+  for (const std::string& part : split(text.text, by[0])) list.items.push_back(python_literal(part, true));
+  return list;
+}
+
+/// `os.path.join("a", "b")`
+PythonValue joined_path(const PythonCall& call) {
+  PythonValue path = python_literal("", true);
+  for (const PythonValue& part : call.positional) {
+    if (!part.is_text) return unknown_python_value("os.path.join(...)");
+    path = combined("/", path, part).value_or(path);
+  }
+  return path;
+}
+
 constexpr int kMostPythonDepth = 48;
 constexpr std::size_t kMostPythonItems = 256, kMostPythonValues = 2'000'000;
 
@@ -22,7 +55,13 @@ constexpr std::size_t kMostPythonItems = 256, kMostPythonValues = 2'000'000;
 const PythonValue* PythonReader::default_of(const std::string& name) const {
   const std::size_t dot = name.find('.');
   const auto& defaults = dot == std::string::npos ? parameters_ : options_;
-  const auto found = defaults.find(dot == std::string::npos ? name : name.substr(dot + 1));
+  const std::string key = dot == std::string::npos ? name : name.substr(dot + 1);
+  auto found = defaults.find(key);
+  if (found == defaults.end() && dot != std::string::npos) {
+    found = fields_.find(key);
+    if (found == fields_.end()) return nullptr;
+    return found->second.kind != PythonValue::Kind::Unknown ? &found->second : nullptr;
+  }
   return found != defaults.end() && found->second.kind != PythonValue::Kind::Unknown ? &found->second : nullptr;
 }
 
@@ -181,7 +220,14 @@ PythonValue PythonReader::named(std::size_t& i, int depth) {
     return value;
   }
   if (const auto variable = variables_.find(name); variable != variables_.end())
-    return item(variable->second, i, depth);
+    return item(steps_of_path(variable->second, i), i, depth);
+  if (const auto path = variables_.find(name.substr(0, name.find('.')));
+      path != variables_.end() && path->second.is_text) {
+    PythonValue value = path->second;  // ROOT.parent
+    for (const std::string& step : split(name, '.'))
+      if (step == "parent") value = steps_up(value, 1);
+    if (name.ends_with(".parent")) return steps_of_path(std::move(value), i);
+  }
   if (const PythonValue* inner = attribute(name)) return item(*inner, i, depth);
   if (std::ranges::count(around_.usual, last) > 0 && tokens_.is_open(i, '[')) {
     i = tokens_[i].partner + 1;
@@ -238,12 +284,114 @@ const PythonValue* PythonReader::attribute(const std::string& name) const {
   return value && dot == std::string::npos ? value : nullptr;
 }
 
-PythonValue PythonReader::loaded(const std::string& name, const PythonCall& call) const {
+PythonValue PythonReader::steps_of_path(PythonValue path, std::size_t& i) const {
+  while (path.is_text && tokens_.is_mark(i, ".") && i + 1 < tokens_.size()) {
+    const std::string& step = tokens_[i + 1].text;
+    if (step == "parent") {
+      path = steps_up(path, 1);
+      i += 2;
+    } else if ((step == "resolve" || step == "absolute" || step == "expanduser") && tokens_.is_open(i + 2, '(')) {
+      i = tokens_[i + 2].partner + 1;
+    } else if (step == "split" && tokens_.is_open(i + 2, '(')) {
+      path = split_text(path, tokens_[i + 3].text);
+      i = tokens_[i + 2].partner + 1;
+    } else if (step == "parents" && tokens_.is_open(i + 2, '[') && as_number(tokens_[i + 3].text)) {
+      path = steps_up(path, int(*as_number(tokens_[i + 3].text)) + 1);
+      i = tokens_[i + 2].partner + 1;
+    } else {
+      break;
+    }
+  }
+  return path;
+}
+
+std::pair<std::size_t, std::size_t> PythonReader::body_of(const std::string& function) const {
+  for (std::size_t i = 0; i + 3 < tokens_.size(); ++i) {
+    if (!tokens_.is_name(i, "def") || !tokens_.is_name(i + 1, function)) continue;
+    std::size_t end = i + 3;
+    for (; end + 2 < tokens_.size(); ++end) {
+      const bool begins = tokens_[end - 1].kind == Token::Kind::NewLine;
+      if (begins && tokens_[end].kind != Token::Kind::NewLine && tokens_[end].column <= tokens_[i].column) break;
+    }
+    return {i + 3, end};
+  }
+  return {0, 0};
+}
+
+PythonValue PythonReader::opened_by(const std::string& function) {
+  const auto [begin, end] = body_of(function);
+  for (std::size_t at = begin; at < end; ++at)
+    if (tokens_.is_name(at, "open") && tokens_.is_open(at + 1, '(')) {
+      std::size_t path = at + 2;
+      return expression(path, 0);
+    }
+  return {};
+}
+
+std::optional<PythonValue> PythonReader::handed_back(const std::string& name, const PythonCall& call) const {
+  const auto own = functions_.find(name);
+  if (own == functions_.end()) return {};
+  std::string last;
+  const auto [begin, end] = body_of(name);
+  for (std::size_t at = begin; at < end; ++at)
+    if (tokens_.is_name(at, "return")) last = tokens_[at + 2].kind == Token::Kind::NewLine ? tokens_[at + 1].text : "";
+  for (std::size_t k = 0; k < std::min(call.positional.size(), own->second.size()); ++k)
+    if (own->second[k] == last && call.positional[k].is_text) return call.positional[k];
+  return {};
+}
+
+PythonValue PythonReader::variable_of(const std::string& key, PythonValue usual) const {
+  const auto set = around_.environment.find(key);
+  if (set == around_.environment.end()) {
+    usual.argument = "variable " + key + " of the environment";
+    return usual;
+  }
+  return set->second;
+}
+
+std::optional<PythonValue> PythonReader::of_environment(const std::string& name, const PythonCall& call) const {
+  const auto own = functions_.find(name);
+  if (own == functions_.end() || own->second.size() != 2 || call.positional.size() != 2 || !call.positional[0].is_text)
+    return {};
+  bool asks = false, says_flag = false;
+  const auto [begin, end] = body_of(name);
+  for (std::size_t at = begin; at < end; ++at) {
+    const bool is_call = tokens_.is_name(at, "getenv");
+    const bool is_asked = is_call || (tokens_.is_name(at, "environ") && tokens_.is_name(at + 2, "get"));
+    const std::size_t open = is_call ? at + 1 : at + 3;
+    asks = asks || (is_asked && tokens_.is_open(open, '(') && tokens_.is_name(open + 1, own->second[0]));
+    says_flag = says_flag || tokens_.is_name(at, "True");
+  }
+  if (!asks) return {};
+  PythonValue value = variable_of(call.positional[0].text, call.positional[1]);
+  if (value.kind != PythonValue::Kind::Literal) return {};
+  const std::string text = to_lower(value.text), argument = value.argument;
+  if (says_flag && (text == "1" || text == "true" || text == "yes" || text == "on")) value = python_literal("true");
+  if (says_flag && (text == "0" || text == "false" || text == "no" || text == "off")) value = python_literal("false");
+  if (as_number(value.text) && call.positional[1].is_text == false) value.is_text = false;
+  value.argument = argument;
+  return value;
+}
+
+PythonValue PythonReader::popped(const std::string& owner, const PythonCall& call) {
+  const auto variable = variables_.find(owner);
+  if (variable == variables_.end() || call.positional.empty() || !call.positional[0].is_text ||
+      variable->second.kind != PythonValue::Kind::Dict)
+    return unknown_python_value(owner + ".pop(...)");
+  PythonValue value = call.positional.size() > 1 ? call.positional[1] : unknown_python_value(owner + ".pop(...)");
+  if (const PythonValue* found = find_item(variable->second, call.positional[0])) value = *found;
+  std::erase_if(variable->second.keys, [&](const auto& key) { return key.first == call.positional[0].text; });
+  return value;
+}
+
+PythonValue PythonReader::loaded(const std::string& name, const PythonCall& call) {
   PythonValue path = call.positional.empty() ? PythonValue{} : call.positional.front();
   const auto own = functions_.find(name);
   if (call.positional.empty() && !call.keywords.empty()) path = call.keywords.front().second;
   if (call.positional.empty() && call.keywords.empty() && own != functions_.end() && !own->second.empty())
     if (const PythonValue* usual = value_of(own->second.front())) path = *usual;
+  if (call.positional.empty() && call.keywords.empty() && own != functions_.end() && own->second.empty())
+    path = opened_by(name);
   if (!path.is_text || !around_.read_file) return unknown_python_value(name + "(...)");
   return around_.read_file(path.text);
 }
@@ -265,6 +413,9 @@ PythonValue PythonReader::called(const std::string& name, std::size_t& i, int de
   const std::string last = name.substr(name.rfind('.') + 1);
   if (const auto answer = around_.answers.find(name); answer != around_.answers.end())
     return python_literal(answer->second ? "true" : "false");
+  if (around_.num_gpus > 0 && std::ranges::count(around_.counts_gpus, name) > 0)
+    return python_literal(std::to_string(around_.num_gpus));
+  const bool is_flag = name == "bool";
   const bool is_number = name == "int" || name == "float",
              is_dict = name == "dict" || std::ranges::count(around_.makes_dicts, last) > 0;
   const bool is_variable = last == "getenv" || name.ends_with("environ.get") || name.ends_with("environ.setdefault");
@@ -273,17 +424,38 @@ PythonValue PythonReader::called(const std::string& name, std::size_t& i, int de
   const bool is_item = last == "get" && owner && owner->kind == PythonValue::Kind::Dict;
   if (owner && owner->is_missing && last == "get") return *owner;
   if (owner && owner->is_text && (last == "read" || last == "read_text")) return *owner;
+  if (owner && owner->is_text && last == "split") return split_text(*owner, tokens_[at].text);
   if (owner && owner->is_text && last == "lower") return python_literal(to_lower(owner->text), true);
   const bool is_load = std::ranges::count(around_.loads, name) > 0 || loading_.contains(name);
-  const bool is_same = name == "open" || last == "Path" || name == "list" || name == "tuple" || name == "sorted";
+  const bool is_path = last == "Path" || name.ends_with("path.abspath") || name.ends_with("path.realpath") ||
+                       name.ends_with("path.expanduser") || name.ends_with("path.dirname") ||
+                       name.ends_with("path.join");
+  const bool is_same = name == "open" || is_path || name == "list" || name == "tuple" || name == "sorted";
+  const bool is_popped = last == "pop" && owner && owner->kind == PythonValue::Kind::Dict;
+  const bool is_own = functions_.contains(name);
   const bool is_attribute = name == "getattr";
-  if (!(is_number || is_dict || is_variable || is_item || is_load || is_same || is_attribute || name == "str") ||
+  if (!(is_number || is_dict || is_variable || is_item || is_load || is_same || is_attribute || is_popped || is_own ||
+        is_flag || name == "str") ||
       depth > kMostPythonDepth / 4)
     return unknown_python_value(name + "(...)");
   PythonCall call{.name = name, .line = tokens_[end].line, .positional = {}, .keywords = {}, .open = {}};
   while (at < end) read_argument(at, end, call);
   if (is_dict) return dict_of(call);
+  if (is_flag && call.positional.size() == 1)
+    if (const auto holds = truth_of(call.positional.front())) return python_literal(*holds ? "true" : "false");
+  if (is_flag) return unknown_python_value(name + "(...)");
+  if (is_popped) return popped(name.substr(0, name.size() - 4), call);
   if (is_load) return item(loaded(name, call), i, depth + 1);
+  if (is_own) {
+    auto own = of_environment(name, call);
+    if (!own) own = handed_back(name, call);
+    return own ? steps_of_path(*std::move(own), i) : unknown_python_value(name + "(...)");
+  }
+  if (is_path && !call.positional.empty() && call.positional.front().is_text) {
+    PythonValue path = last == "join" || call.positional.size() > 1 ? joined_path(call) : call.positional.front();
+    if (last == "dirname") path = steps_up(path, 1);
+    return steps_of_path(std::move(path), i);
+  }
   if (is_attribute && call.positional.size() > 1 && call.positional[1].is_text) return attribute_by_name(call);
   if (is_same && !call.positional.empty() && call.positional.front().kind != PythonValue::Kind::Unknown)
     return call.positional.front();
@@ -294,14 +466,21 @@ PythonValue PythonReader::called(const std::string& name, std::size_t& i, int de
     if (const PythonValue* inner = find_item(*owner, call.positional.front())) return item(*inner, i, depth + 1);
   if (is_item && call.positional.size() == 1) return python_literal("null");
   const bool is_default = (is_variable || is_item) && call.positional.size() == 2;
+  if (is_item && call.positional.front().kind != PythonValue::Kind::Literal)
+    return unknown_python_value(name + "(...)");  // of a key that a run alone shows
+  if (is_variable && around_.environment.contains(key)) return variable_of(key, {});
+  if (is_item && is_default) return value;
   if (value.kind != PythonValue::Kind::Literal || (!is_default && call.positional.size() != 1))
     return unknown_python_value(name + "(...)");
   if (is_variable || is_item) {
     if (!is_default) return unknown_python_value(name + "(...)");
-    if (is_variable) value.argument = "variable " + key + " of the environment";
+    if (is_variable) value = variable_of(key, std::move(value));
   } else if (is_number) {
     value.is_text = false;
-    if (!number_of(value)) return unknown_python_value(name + "(...)");
+    const auto number = number_of(value);
+    if (!number) return unknown_python_value(name + "(...)");
+    if (name == "int" && *number != std::floor(*number) && std::abs(*number) < 1e15)
+      value.text = std::to_string(std::int64_t(*number));
   } else {
     value.is_text = true;
   }
@@ -324,7 +503,8 @@ PythonValue PythonReader::bracket(std::size_t& i, int depth) {
     PythonValue item = expression(i, depth + 1);
     if (kind == '{' && tokens_.is_mark(i, ":")) {
       PythonValue value = expression(++i, depth + 1);
-      if (item.is_text && list.keys.size() < kMostPythonItems) list.keys.emplace_back(item.text, std::move(value));
+      if ((item.is_text || number_of(item)) && list.keys.size() < kMostPythonItems)
+        list.keys.emplace_back(item.text, std::move(value));
     } else if (list.items.size() < kMostPythonItems) {
       if (kind == '{') list.kind = PythonValue::Kind::List;  // a set
       list.items.push_back(std::move(item));

@@ -14,6 +14,7 @@
 #include "base/surroundings.h"
 #include "base/yaml_file.h"
 #include "ecosystem/key_table.h"
+#include "ecosystem/launch_rows.h"
 #include "ecosystem/notebook.h"
 #include "ecosystem/python_data.h"
 #include "ecosystem/python_source.h"
@@ -56,7 +57,7 @@ struct CallRows {
   std::vector<DictRow> dicts;
   std::vector<CallRow> calls;
   std::vector<RefusedCalls> refused;
-  std::vector<std::string> assumed, loads, makes_dicts, usual, settings, names;
+  std::vector<std::string> assumed, loads, makes_dicts, usual, settings, parsers, counts_gpus, names;
   std::map<std::string, bool> answers;
   DataCalls data;
 };
@@ -101,6 +102,8 @@ CallRows read_call_rows() {
     for (const json& row : tree->root.at("refused"))
       rows.refused.push_back({row.at("calls").get<std::vector<std::string>>(), row.at("name"), row.at("why")});
     rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
+    rows.parsers = tree->root.at("parsers").get<std::vector<std::string>>();
+    rows.counts_gpus = tree->root.at("counts_gpus").get<std::vector<std::string>>();
     rows.answers = tree->root.at("answers").get<std::map<std::string, bool>>();
     rows.loads = tree->root.at("loads").get<std::vector<std::string>>();
     rows.makes_dicts = tree->root.at("makes_dicts").get<std::vector<std::string>>();
@@ -122,28 +125,6 @@ CallRows read_call_rows() {
 }
 
 const CallRows& call_rows() { return read_once<read_call_rows>(); }
-
-/// The value as JSON; what is not known makes it null, and is named.
-json as_json(const PythonValue& value, std::vector<std::string>& unknown) {
-  switch (value.kind) {
-    case PythonValue::Kind::Literal:
-      if (value.is_text) return value.text;
-      return json::accept(value.text) ? json::parse(value.text) : json(value.text);
-    case PythonValue::Kind::Name: return value.text.substr(value.text.rfind('.') + 1);
-    case PythonValue::Kind::List: {
-      json list = json::array();
-      for (const PythonValue& item : value.items) list.push_back(as_json(item, unknown));
-      return list;
-    }
-    case PythonValue::Kind::Dict: {
-      json dict = json::object();
-      for (const auto& [key, item] : value.keys) dict[key] = as_json(item, unknown);
-      return dict;
-    }
-    case PythonValue::Kind::Unknown: unknown.push_back(value.text.empty() ? "an expression" : value.text);
-  }
-  return {};
-}
 
 /// The value of an option on the command line; "None" is what the text says.
 PythonValue value_of_flag(const LaunchFlag& flag) {
@@ -178,11 +159,13 @@ bool is_library_name(const std::string& name) {
 
 class CallReader {
  public:
-  CallReader(const ConfigFile& script, LaunchPart& part, std::vector<std::string>& notes, const LoopRow* loop = nullptr)
+  CallReader(const ConfigFile& script, LaunchPart& part, std::vector<std::string>& notes, const LoopRow* loop = nullptr,
+             bool has_parser = false)
       : script_(script),
         part_(part),
         notes_(notes),
-        loop_(loop) {}
+        loop_(loop),
+        has_parser_(has_parser) {}
 
   void read(const PythonValue& dict, int line) {
     const CallRow all{.call = "",
@@ -204,6 +187,7 @@ class CallReader {
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CallRow& r) { return r.call == call.name; });
     if (row == rows.end() || (row->is_of_loop && !loop_)) return;
     if (!row->tables.empty() && std::ranges::find(row->tables, part_.table) == row->tables.end()) return;
+    if (row->passes_all) refuse_unknown_parameters(*row, call);
     for (std::size_t i = 0; i < call.positional.size() && i < row->positional.size(); ++i)
       add(*row, row->positional[i], call.positional[i], call.line);
     for (const auto& [name, value] : call.keywords) add(*row, name, value, call.line);
@@ -228,6 +212,25 @@ class CallReader {
     return row && (row->use == KeyUse::Ignored || row->find_value(nullptr));
   }
 
+  /// Python stops at a keyword that a class of settings does not have; a single one may be of another version.
+  void refuse_unknown_parameters(const CallRow& row, const PythonCall& call) const {
+    const KeyTable* const table = find_key_table(part_.table);
+    const auto& settings = call_rows().settings;
+    if (!table || std::ranges::find(settings, call.name) == settings.end()) return;
+    std::vector<std::string> unknown;
+    bool decides = false;
+    for (const auto& [name, value] : call.keywords) {
+      const bool is_mapped = std::ranges::any_of(row.keys, [&](const auto& key) { return key.first == name; });
+      if (is_mapped || name.empty() || table->find(name) || table->has_below(name)) continue;
+      unknown.push_back(name);
+      decides = decides || command_rows().looks_deciding(name);
+    }
+    if (decides || unknown.size() > 1)
+      throw InputError(fmt::format("{}:{}", script_.name, call.line),
+                       fmt::format("{} has no parameter {}: Python stops there", call.name, fmt::join(unknown, ", ")),
+                       "give the names of the library's documentation");
+  }
+
   bool has(const std::string& key) const {
     return std::any_of(part_.flags.begin(), part_.flags.end(), [&](const LaunchFlag& f) { return f.name == key; });
   }
@@ -241,15 +244,21 @@ class CallReader {
         std::ranges::find(row.unset, name) != row.unset.end() || (row.passes_all && says_nothing_unset(key));
     if ((row.is_first && has(key)) || (may_be_unset && (value.is_unset || value.text == "null"))) return;
     if (value.is_usual) return;
+    if (key == "whole_model") {  // {"": rank}: a module without a name is the whole model
+      part_.is_whole = value.kind == PythonValue::Kind::Dict && value.keys.size() == 1 && value.keys[0].first.empty();
+      return;
+    }
     if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
     std::vector<std::string> unknown;
     if (!value.argument.empty())
       notes_.push_back(fmt::format("{}:{}: {} is counted with the default of the script's own {}, {}", script_.name,
                                    line, key, value.argument, value.text));
-    json content = as_json(value, unknown);
+    json content = json_of(value, unknown);
     if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
     if (key == "model_name_or_path" && !unknown.empty() && (row.call.ends_with("Trainer") || has(key)))
       return;  // a model that is loaded, or what was trained, loaded again
+    if (has_parser_ && !unknown.empty() && value.kind == PythonValue::Kind::Name)
+      return;  // torch_dtype=model_args.dtype: of the parser, whose default it has where no flag says it
     if (!row.tables.empty() && !loop_ && !unknown.empty()) {  // a trainer may cut rows elsewhere
       notes_.push_back(fmt::format("{}:{}: {} of {} depends on {} and is not counted: --seq-len says how long rows are",
                                    script_.name, line, key, row.call, fmt::join(unknown, ", ")));
@@ -280,6 +289,7 @@ class CallReader {
   LaunchPart& part_;
   std::vector<std::string>& notes_;
   const LoopRow* loop_;  // nullptr: a trainer is called
+  const bool has_parser_;
 };
 
 void refuse_others(const std::vector<PythonCall>& calls, const ConfigFile& script) {
@@ -404,6 +414,49 @@ bool is_of_settings(const std::string& key) {
   });
 }
 
+namespace {
+
+bool names_trainer(const std::string& name) {
+  return std::ranges::any_of(call_rows().trainers, [&](const auto& row) { return row.first == name; });
+}
+
+/// Says whether a source calls a trainer itself.
+bool calls_trainer(const ConfigFile& script) {
+  std::vector<std::string> names;
+  for (const auto& [name, table] : call_rows().trainers) names.push_back(name);
+  return !read_python_calls(script.text, script.name, names).empty();
+}
+
+/// A class of the user's own that has the name of a library's is what it is derived from: SFTTrainer(Trainer).
+void name_own_trainers(std::vector<PythonCall>& calls, const ConfigFile& script, const FindNamed& find) {
+  std::vector<std::string> names;
+  for (const auto& [name, table] : call_rows().trainers) names.push_back(name);
+  for (PythonCall& call : calls)
+    if (names_trainer(call.name) && call.name.find('.') == std::string::npos && !is_notebook_name(script.name))
+      if (std::string found = known_class(call.name, script, names, find); !found.empty()) call.name = std::move(found);
+}
+
+}  // namespace
+
+std::string parsed_settings(const ConfigFile& script, const FindNamed& find) {
+  const CallRows& rows = call_rows();
+  if (!is_python_script(script) || is_notebook_name(script.name)) return {};
+  for (const PythonCall& call : read_python_calls(script.text, script.name, rows.parsers)) {
+    std::vector<PythonValue> classes = call.positional;
+    for (const auto& [name, value] : call.keywords)
+      if (name == "dataclass_types") classes.push_back(value);
+    if (!classes.empty() && classes.front().kind == PythonValue::Kind::List) {
+      const std::vector<PythonValue> items = classes.front().items;
+      classes = items;
+    }
+    for (const PythonValue& one : classes) {
+      std::string found = known_class(one.text, script, rows.settings, find);
+      if (!found.empty() && (names_trainer(found) || calls_trainer(script))) return found;
+    }
+  }
+  return {};
+}
+
 bool reads_own_options(const ConfigFile& script, bool has_config) {
   const bool loads = std::ranges::any_of(call_rows().loads, [&](const std::string& call) {
     return call.find('.') != std::string::npos && script.text.find(call + "(") != std::string::npos;
@@ -438,17 +491,51 @@ PythonValue values_of_file(const std::string& path, const std::string& script, c
   } catch (const InputError&) { return unknown_python_value(path); }
 }
 
+/// Puts the flags of the command that starts a script over what the script itself says, as its parser does; those that
+/// are of the script's own classes alone are left to it.
+void put_flags(const LaunchPart& started, LaunchPart& part, const ConfigFile& script, std::vector<std::string>& notes) {
+  for (LaunchFlag& flag : part.flags) flag.file = script.name;
+  const KeyTable* const table = find_key_table(part.table);
+  std::string own_flags;
+  for (const LaunchFlag& flag : started.flags) {
+    if (table && !table->find(table->whole_key(flag.name)) && !table->has_below(flag.name)) {
+      own_flags += (own_flags.empty() ? "" : ", ") + flag.name;
+      continue;
+    }
+    std::erase_if(part.flags, [&](const LaunchFlag& own) { return own.name == flag.name; });
+    part.flags.push_back(flag);
+  }
+  part.config = started.config;
+  part.config_line = started.config_line;
+  if (!own_flags.empty())
+    notes.push_back(
+        fmt::format("{}: counted only where the script hands them to calls that are read: {}", script.name, own_flags));
+}
+
 }  // namespace
 
-Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const LaunchPart& started) {
+Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const LaunchPart& started,
+                          const PythonStart& start) {
   const bool is_notebook = is_notebook_name(script.name);
   require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
   const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
   if (is_notebook) require_size(code.size(), script.name, kScriptLimit);
   Launch launch;
   const CallRows& rows = call_rows();
-  PythonSurroundings around{rows.assumed, rows.answers,        rows.loads, rows.makes_dicts,
-                            rows.usual,   options_of(started), {},         {}};
+  PythonSurroundings around;
+  around.assumed = rows.assumed;
+  around.answers = rows.answers;
+  around.loads = rows.loads;
+  around.makes_dicts = rows.makes_dicts;
+  around.usual = rows.usual;
+  around.options = options_of(started);
+  around.counts_gpus = rows.counts_gpus;
+  around.num_gpus = start.num_gpus;
+  for (const auto& [name, word] : start.environment)
+    around.environment[name] =
+        word.unknown.empty() ? python_literal(word.text, true) : unknown_python_value("$" + name);
+  PythonModules modules(script, find, around);
+  around.import_module = [&](const std::string& module) { return modules.find(module); };
   if (!started.config.empty()) around.arguments.push_back(python_literal(started.config, true));
   std::map<std::string, PythonValue> files;  // a source is read twice where its functions have parameters
   around.read_file = [&](const std::string& path) {
@@ -460,6 +547,14 @@ Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const
     names.insert(names.end(), more->begin(), more->end());
   auto calls = read_python_calls(code, script.name, names, around);
   refuse_others(calls, script);
+  const std::string parsed = parsed_settings(script, find);
+  const bool has_parser = !parsed.empty() && (!started.flags.empty() || !started.config.empty());
+  if (!parsed.empty() && !has_parser)
+    throw InputError(script.name, fmt::format("has a parser of {}: its settings come from its command line", parsed),
+                     "give the command in a .sh file, or beside the script the file that it reads: --from FILE");
+  name_own_trainers(calls, script, find);
+  if (has_parser)
+    calls.insert(calls.begin(), PythonCall{.name = parsed, .line = 1, .positional = {}, .keywords = {}, .open = {}});
   const bool has_trainer = std::any_of(calls.begin(), calls.end(), [](const PythonCall& call) {
     const auto& trainers = call_rows().trainers;
     return std::any_of(trainers.begin(), trainers.end(), [&](const auto& row) { return row.first == call.name; });
@@ -475,7 +570,7 @@ Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const
     launch.notes.push_back(fmt::format("{}: {}", script.name, loop->note));
   else
     require_settings(calls, script);
-  CallReader reader(script, part, launch.notes, loop);
+  CallReader reader(script, part, launch.notes, loop, has_parser);
   for (const PythonCall& call : calls) reader.read(call);
   if (auto sets = data_of_calls(calls, rows.data, code, script.name, launch.notes); !sets.empty()) {
     LaunchFlag flag{.name = "dataset_name", .values = {}, .line = 1};
@@ -483,6 +578,7 @@ Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const
     std::erase_if(part.flags, [&](const LaunchFlag& own) { return own.name == flag.name; });
     part.flags.push_back(std::move(flag));
   }
+  if (has_parser) put_flags(started, part, script, launch.notes);
   launch.parts.push_back(std::move(part));
   return launch;
 }

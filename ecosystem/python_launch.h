@@ -2,11 +2,14 @@
 // set up the trainer, as though they stood in a file. Which calls: data/ecosystem/python_calls.yaml.
 #pragma once
 
-#include <functional>
-#include <optional>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ecosystem/launcher.h"
+#include "ecosystem/python_modules.h"
 
 namespace gpuplan {
 
@@ -16,12 +19,20 @@ bool is_python_script(const ConfigFile& file);
 /// Says whether a notebook's Python sets up no training, so that its commands may start one.
 bool is_notebook_of_commands(const ConfigFile& file);
 
-/// The text of a file that a script names; nothing where it is not found.
-using FindNamed = std::function<std::optional<ConfigFile>(const std::string& named, const std::string& by)>;
+/// Holds what surrounds a script beside its flags.
+struct PythonStart {
+  std::int64_t num_gpus = 0;                     // 0: not said
+  std::map<std::string, ShellWord> environment;  // variables that the command sets
+};
 
 /// Throws InputError where it sets up no trainer that is read, or one of another kind.
 /// `started` are flags and file of the command that starts it.
-Launch read_python_launch(const ConfigFile& script, const FindNamed& find = {}, const LaunchPart& started = {});
+Launch read_python_launch(const ConfigFile& script, const FindNamed& find = {}, const LaunchPart& started = {},
+                          const PythonStart& start = {});
+
+/// The library's class of settings that the script's parser fills from the flags of its command, GRPOConfig of
+/// HfArgumentParser((OwnArguments, GRPOConfig)); empty: none.
+std::string parsed_settings(const ConfigFile& script, const FindNamed& find);
 
 /// A call whose keyword arguments state keys of a trainer's table.
 struct KeywordCall {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ecosystem/python_source.h"
@@ -23,6 +24,9 @@ class PythonReader {
         tokens_(text, name) {}
 
   std::vector<PythonCall> read();
+
+  /// The names of the text, once it is read.
+  PythonModule module() const;
 
  private:
   void take_options_of(const std::string& function);
@@ -73,6 +77,12 @@ class PythonReader {
 
   void read_call(std::size_t i);
 
+  /// `from .config import SETTINGS`: the names of a module that is there.
+  void read_imports(std::size_t i);
+
+  /// `for phase in SCHEDULE:` gives the name several values.
+  void read_loop(std::size_t i);
+
   void read_argument(std::size_t& i, std::size_t end, PythonCall& call);
 
   /// An expression from i on; i is behind it. What is not understood is skipped up to the next comma or line end.
@@ -108,7 +118,28 @@ class PythonReader {
   const PythonValue* attribute(const std::string& name) const;
 
   /// Returns the settings of the file that a call reads, be it a library's function or the script's own.
-  PythonValue loaded(const std::string& name, const PythonCall& call) const;
+  PythonValue loaded(const std::string& name, const PythonCall& call);
+
+  /// The tokens of a function of the text, behind its name; alike where there is none.
+  std::pair<std::size_t, std::size_t> body_of(const std::string& function) const;
+
+  /// The text that a function of the text gets and, as its last statement, gives back: a path that it checks.
+  std::optional<PythonValue> handed_back(const std::string& name, const PythonCall& call) const;
+
+  /// The path that a function of the text without parameters opens.
+  PythonValue opened_by(const std::string& function);
+
+  /// `.parent`, `.resolve()`, `.parents[1]` behind a path.
+  PythonValue steps_of_path(PythonValue path, std::size_t& i) const;
+
+  /// `env_int("RANK", 8)` of a small function of the text that asks the environment.
+  std::optional<PythonValue> of_environment(const std::string& name, const PythonCall& call) const;
+
+  /// `os.environ.get("RANK", 8)`: what the command sets, else the default.
+  PythonValue variable_of(const std::string& key, PythonValue usual) const;
+
+  /// `config.pop("rank")` takes the key out.
+  PythonValue popped(const std::string& owner, const PythonCall& call);
 
   /// `sys.argv`, with the script itself in the first place.
   void set_arguments();
@@ -128,6 +159,8 @@ class PythonReader {
   PythonTokens tokens_;
   std::map<std::string, PythonValue> variables_;
   std::map<std::string, PythonValue> options_, parameters_;    // defaults of arguments, and of functions' parameters
+  std::map<std::string, PythonValue> fields_;                  // of classes of imported modules, with their defaults
+  std::set<std::string> classes_, looped_;                     // of the text; names that a loop gives values
   std::map<std::string, std::vector<std::string>> functions_;  // of the text, with the names of their parameters
   std::map<std::string, PythonValue> passed_;                  // what calls of these give to their parameters
   std::vector<PythonCall> calls_;
@@ -136,6 +169,7 @@ class PythonReader {
     int column;
   };
   std::map<std::string, Made> made_;  // names that stand for what a wanted call gave
+  bool binds_ = true;                 // while it is read what calls give to parameters
   std::size_t num_values_ = 0;
   std::map<int, bool> conditions_;              // by the column of the last `if` whose condition is known
   int skipped_column_ = -1;                     // of the branch that is not taken; -1: none

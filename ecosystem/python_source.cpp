@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ecosystem/python_modules.h"
 #include "ecosystem/python_reader.h"
 
 namespace gpuplan {
@@ -24,12 +25,12 @@ std::vector<PythonCall> PythonReader::read() {
   if (passed_.empty()) return std::move(calls_);
   // what the calls give to parameters stands behind the functions that read them
   for (auto& [name, value] : passed_) parameters_.try_emplace(name, std::move(value));
-  variables_.clear(), conditions_.clear(), calls_.clear(), made_.clear();
+  variables_.clear(), conditions_.clear(), calls_.clear(), made_.clear(), looped_.clear();
   set_arguments();
   skipped_column_ = class_column_ = body_column_ = function_column_ = -1;
   outside_.clear(), inside_.clear();
   num_values_ = 0;
-  functions_.clear();
+  binds_ = false;
   read_statements();
   return std::move(calls_);
 }
@@ -83,7 +84,9 @@ void PythonReader::read_argument_default(std::size_t i) {
 
 void PythonReader::bind_parameters(std::size_t i) {
   const auto function = functions_.find(tokens_[i].text);
-  if (function == functions_.end() || !tokens_.is_open(i + 1, '(') || (i > 0 && tokens_[i - 1].text == "def")) return;
+  if (!binds_ || function == functions_.end() || !tokens_.is_open(i + 1, '(') ||
+      (i > 0 && tokens_[i - 1].text == "def"))
+    return;
   PythonCall call;
   const std::size_t end = tokens_[i + 1].partner;
   for (std::size_t at = i + 2; at < end;) read_argument(at, end, call);
@@ -92,7 +95,7 @@ void PythonReader::bind_parameters(std::size_t i) {
   for (auto& [name, value] : call.keywords) {
     if (value.is_unset) value = python_literal("null");
     const bool is_known = value.kind != PythonValue::Kind::Name && value.kind != PythonValue::Kind::Unknown;
-    if (name.empty() || (!is_known && value.text == name)) continue;
+    if (name.empty() || (!is_known && value.text == name && !looped_.contains(name))) continue;
     const auto [before, is_new] = passed_.try_emplace(name, is_known ? value : unknown_python_value(name));
     if (!is_new && !same_python_values(before->second, value)) before->second = unknown_python_value(name);
   }
@@ -154,11 +157,13 @@ bool PythonReader::skips_branch(std::size_t i) {
   if (!tokens_.is_name(i, "if") && !is_elif) return false;
   std::size_t at = i + 1;
   const PythonValue condition = disjunction(at, 0);
-  const bool is_known = condition.kind == PythonValue::Kind::Literal && tokens_.is_mark(at, ":") &&
-                        (condition.text == "true" || condition.text == "false") && !condition.asks_card;
-  if (!is_known) return false;
-  conditions_[column] = condition.text == "true";
-  if (condition.text == "false") skipped_column_ = column;
+  const bool is_flag = condition.kind == PythonValue::Kind::Literal &&
+                       (condition.text == "true" || condition.text == "false") && !condition.asks_card;
+  const bool is_unset = condition.is_unset && condition.text.find('.') != std::string::npos;  // if args.config:
+  if ((!is_flag && !is_unset) || !tokens_.is_mark(at, ":")) return false;
+  const bool holds = is_flag && condition.text == "true";
+  conditions_[column] = holds;
+  if (!holds) skipped_column_ = column;
   return false;
 }
 
@@ -177,6 +182,9 @@ void PythonReader::read_statement(std::size_t i) {
     PythonValue value = expression(at, 0);
     if (value.kind != PythonValue::Kind::Unknown) keep_default(options_, tokens_[i].text, std::move(value));
   }
+  read_imports(i);
+  read_loop(i);
+  if (tokens_[i].text == "class" && i + 1 < tokens_.size()) classes_.insert(tokens_[i + 1].text);
   if (tokens_[i].text == "class" && body_column_ < 0) class_column_ = tokens_[i].column;
   if (tokens_[i].text == "def" && function_column_ < 0) function_column_ = tokens_[i].column;
   tokens_.is_open(i + 1, '[') ? read_item(i) : read_assignment(i);
@@ -276,6 +284,46 @@ void PythonReader::read_field(const std::string& name, std::size_t i) {
     }
 }
 
+void PythonReader::read_imports(std::size_t i) {
+  if (!around_.import_module) return;
+  for (const PythonImport& import : python_imports(tokens_, i)) {
+    const PythonModule* const module = around_.import_module(import.module);
+    if (!module) continue;
+    const auto is_taken = [&](const std::string& name) { return import.name.empty() || import.name == name; };
+    const auto own_name = [&](const std::string& name) {
+      return import.name.empty() ? import.as + "." + name : import.as;
+    };
+    bool has_fields =
+        import.name.empty() || module->classes.contains(import.name) || module->loading.contains(import.name);
+    for (const auto& [name, value] : module->variables) {
+      if (!is_taken(name)) continue;
+      const std::string maker = value.text.substr(0, value.text.find('('));  // SETTINGS = Settings()
+      has_fields = has_fields || module->classes.contains(maker);
+      if (value.kind != PythonValue::Kind::Unknown) variables_[own_name(name)] = value;
+    }
+    for (const std::string& name : module->loading)
+      if (is_taken(name)) loading_.insert(own_name(name));
+    if (has_fields)
+      for (const auto& [name, value] : module->fields) fields_.try_emplace(name, value);
+  }
+}
+
+void PythonReader::read_loop(std::size_t i) {
+  if (!tokens_.is_name(i, "for")) return;
+  for (++i; i < tokens_.size() && !tokens_.is_name(i, "in") && tokens_[i].kind != Token::Kind::NewLine; ++i) {
+    if (tokens_[i].kind != Token::Kind::Name) continue;
+    variables_[tokens_[i].text] = unknown_python_value(tokens_[i].text);
+    looped_.insert(tokens_[i].text);
+  }
+}
+
+PythonModule PythonReader::module() const {
+  PythonModule module{.variables = variables_, .fields = options_, .classes = classes_, .loading = loading_};
+  for (const std::string& name : inside_) module.variables.erase(name);
+  module.fields.insert(fields_.begin(), fields_.end());
+  return module;
+}
+
 void PythonReader::read_call(std::size_t i) {
   const int line = tokens_[i].line;
   bind_parameters(i);
@@ -308,6 +356,7 @@ void PythonReader::read_argument(std::size_t& i, std::size_t end, PythonCall& ca
 }
 
 void PythonReader::set_arguments() {
+  variables_["__file__"] = python_literal(name_, true);
   if (around_.arguments.empty()) return;
   PythonValue& list = variables_["sys.argv"];
   list.kind = PythonValue::Kind::List;
@@ -318,6 +367,13 @@ void PythonReader::set_arguments() {
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
                                           const std::vector<std::string>& names, const PythonSurroundings& around) {
   return PythonReader(text, name, names, around).read();
+}
+
+PythonModule read_python_module(const std::string& text, const std::string& name, const PythonSurroundings& around) {
+  const std::vector<std::string> names;
+  PythonReader reader(text, name, names, around);
+  reader.read();
+  return reader.module();
 }
 
 }  // namespace gpuplan

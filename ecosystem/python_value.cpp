@@ -27,6 +27,10 @@ std::optional<double> number_of(const PythonValue& value) {
 std::optional<PythonValue> combined(const std::string& sign, const PythonValue& a, const PythonValue& b) {
   if (sign == "+" && a.is_text && b.is_text && a.text.size() + b.text.size() < 4096)
     return python_literal(a.text + b.text, true);
+  if (sign == "/" && a.is_text && b.is_text && a.text.size() + b.text.size() < 4096) {  // Path("a") / "b"
+    const bool is_alone = a.text.empty() || b.text.starts_with('/');
+    return python_literal(is_alone ? b.text : a.text + (a.text.ends_with('/') ? "" : "/") + b.text, true);
+  }
   const auto x = number_of(a), y = number_of(b);
   if (!x || !y) return {};
   const double result = sign == "+"    ? *x + *y
@@ -62,6 +66,27 @@ PythonValue python_value_of(const nlohmann::json& value) {
     return python_literal(value.dump());
   }
   return result;
+}
+
+nlohmann::json json_of(const PythonValue& value, std::vector<std::string>& unknown) {
+  switch (value.kind) {
+    case PythonValue::Kind::Literal:
+      if (value.is_text) return value.text;
+      return nlohmann::json::accept(value.text) ? nlohmann::json::parse(value.text) : nlohmann::json(value.text);
+    case PythonValue::Kind::Name: return value.text.substr(value.text.rfind('.') + 1);
+    case PythonValue::Kind::List: {
+      nlohmann::json list = nlohmann::json::array();
+      for (const PythonValue& item : value.items) list.push_back(json_of(item, unknown));
+      return list;
+    }
+    case PythonValue::Kind::Dict: {
+      nlohmann::json dict = nlohmann::json::object();
+      for (const auto& [key, item] : value.keys) dict[key] = json_of(item, unknown);
+      return dict;
+    }
+    case PythonValue::Kind::Unknown: unknown.push_back(value.text.empty() ? "an expression" : value.text);
+  }
+  return {};
 }
 
 std::optional<bool> truth_of(const PythonValue& value) {
@@ -113,7 +138,7 @@ bool same_python_values(const PythonValue& a, const PythonValue& b) {
 }
 
 const PythonValue* find_item(const PythonValue& value, const PythonValue& key) {
-  if (value.kind == PythonValue::Kind::Dict && key.is_text) {
+  if (value.kind == PythonValue::Kind::Dict && (key.is_text || number_of(key))) {
     const auto found = std::ranges::find_if(value.keys, [&](const auto& own) { return own.first == key.text; });
     return found == value.keys.end() ? nullptr : &found->second;
   }

@@ -41,6 +41,9 @@ PythonValue unknown_python_value(std::string written);
 /// Values of a JSON or YAML file.
 PythonValue python_value_of(const nlohmann::json& value);
 
+/// The value as JSON; what is not known makes it null, and is named.
+nlohmann::json json_of(const PythonValue& value, std::vector<std::string>& unknown);
+
 /// The number that a literal states without quotes.
 std::optional<double> number_of(const PythonValue& value);
 

@@ -10,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-using Words = std::span<const ShellWord>;
+using ConditionWords = std::span<const ShellWord>;
 
 bool is_known(const ShellWord& word) { return word.unknown.empty(); }
 
@@ -29,7 +29,7 @@ Truth compare_numbers(const ShellWord& a, const std::string& op, const ShellWord
 }
 
 /// One comparison: [! ] a, -n a, -z a, a = b, a -gt b.
-Truth truth_of_comparison(Words words, bool has_patterns) {
+Truth truth_of_comparison(ConditionWords words, bool has_patterns) {
   if (!words.empty() && words[0].text == "!" && words.size() > 1)
     return negated(truth_of_comparison(words.subspan(1), has_patterns));
   if (std::ranges::any_of(words, [](const ShellWord& w) { return !is_known(w); })) return {};
@@ -54,7 +54,7 @@ Truth truth_of_comparison(Words words, bool has_patterns) {
 }
 
 /// The inside of [[ ]]: comparisons with && before || between them.
-Truth truth_of_expression(Words words) {
+Truth truth_of_expression(ConditionWords words) {
   for (const std::string_view op : {"||", "&&"})
     for (std::size_t i = words.size(); i-- > 0;)
       if (words[i].text == op) {
@@ -73,11 +73,11 @@ Truth both(Truth a, Truth b) {
 
 Truth either(Truth a, Truth b) { return negated(both(negated(a), negated(b))); }
 
-bool is_test(Words words) {
+bool is_test(ConditionWords words) {
   return !words.empty() && (words[0].text == "[" || words[0].text == "[[" || words[0].text == "test");
 }
 
-Truth truth_of(Words words) {
+Truth truth_of(ConditionWords words) {
   if (words.empty()) return {};
   const std::string& name = words[0].text;
   if (name == "true" || name == ":") return true;

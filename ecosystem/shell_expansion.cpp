@@ -87,13 +87,15 @@ ShellValue ShellExpander::arithmetic(const std::string& expression) {
     if (value && value->unknown.empty())
       written += value->joined();
     else
-      missing.push_back("$" + name);
+      add_names(missing, value ? value->unknown : std::vector<std::string>{"$" + name});
   }
   add_names(missing, replaced.unknown);
   if (missing.empty())
     if (const auto number = shell_arithmetic(written)) return {{std::to_string(*number)}, {}, false};
   ShellValue result = unknown_value("$((" + expression + "))");
   if (!missing.empty()) result.unknown = missing;
+  if (!missing.empty() && missing[0].size() > 1 && is_name_start(missing[0][1]))
+    result.items = {missing[0]};  // that a further reading, of `eval`, names the same
   return result;
 }
 
@@ -166,8 +168,18 @@ ShellValue ShellExpander::braces(const std::string& inside) {
   const std::string rest = inside.substr(i);
   if (rest.starts_with("[")) {
     const std::size_t end = rest.find(']');
-    if (end == std::string::npos || end + 1 != rest.size()) return unknown_value("${" + inside + "}");
-    const ShellValue value = element(name, rest.substr(1, end - 1));
+    if (end == std::string::npos) return unknown_value("${" + inside + "}");
+    const std::string behind = rest.substr(end + 1);
+    ShellValue value = element(name, rest.substr(1, end - 1));
+    if (!behind.empty()) {  // "${cmd[@]:1}"
+      const auto first = behind.starts_with(":") ? shell_arithmetic(behind.substr(1)) : std::nullopt;
+      if (!first || *first < 0 || !value.is_array || counts) return unknown_value("${" + inside + "}");
+      const auto left_out = std::min(std::size_t(*first), value.items.size());
+      value.items.erase(value.items.begin(), value.items.begin() + std::ptrdiff_t(left_out));
+      value.places.erase(value.places.begin(),
+                         value.places.begin() + std::ptrdiff_t(std::min(left_out, value.places.size())));
+      return value;
+    }
     if (!counts) return value;
     return value.unknown.empty() ? ShellValue{{std::to_string(value.items.size())}, {}, false} : value;
   }

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -86,6 +87,7 @@ class ShellReader : private ShellWordReader {
       read_word_whole(items);
     for (const ShellWord& item : items) {
       value.items.push_back(item.text);
+      if (is_array) value.places.emplace_back(item.begin, item.end);
       add_names(value.unknown, item.unknown);
     }
     value.is_array = is_array;
@@ -93,10 +95,12 @@ class ShellReader : private ShellWordReader {
     if (!is_array && value.items.size() != 1) value.items = {value.joined()};
     if (const Value* before = find(name); appends && before) {
       Value both = *before;
-      if (is_array)
+      if (is_array) {
+        both.places.resize(both.items.size());
         both.items.insert(both.items.end(), value.items.begin(), value.items.end());
-      else
-        both.items = {before->joined() + value.joined()};
+        both.places.insert(both.places.end(), value.places.begin(), value.places.end());
+      }
+      if (!is_array) both.items = {before->joined() + value.joined()};
       add_names(both.unknown, value.unknown);
       value = both;
     }
@@ -364,11 +368,20 @@ class ShellReader : private ShellWordReader {
     assignments.clear();
   }
 
+  void export_name(const std::string& name) {
+    constexpr std::size_t kMostExported = 64;
+    if (exported_.size() < kMostExported && is_name_start(name[0])) exported_.insert(name);
+  }
+
   static ShellWord word_of(const Value& value, int line) {
     return {value.joined(), value.unknown, line, false, value.begin, value.end};
   }
   void finish_command(std::vector<ShellWord>& words, std::vector<std::pair<std::string, Value>>& assignments) {
     if (words.empty()) return set_all(assignments);
+    if (words[0].text == "export") {
+      for (std::size_t i = 1; i < words.size(); ++i) export_name(words[i].text);
+      for (const auto& assignment : assignments) export_name(assignment.first);
+    }
     if (is_word_of(words[0].text, {"export", "declare", "local", "readonly", "typeset"})) return set_all(assignments);
     if (words[0].text == "unset") {
       for (const ShellWord& word : words) variables_.forget(word.text);
@@ -380,9 +393,9 @@ class ShellReader : private ShellWordReader {
     ShellCommand command{.words = std::move(words), .environment = {}};
     for (const std::string& name : wanted_)
       if (const Value* value = find(name)) command.environment[name] = word_of(*value, command.words[0].line);
-    for (const auto& [name, value] : assignments)
-      if (std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end())
-        command.environment[name] = word_of(value, command.words[0].line);
+    for (const std::string& name : exported_)
+      if (const Value* value = find(name)) command.environment[name] = word_of(*value, command.words[0].line);
+    for (const auto& [name, value] : assignments) command.environment[name] = word_of(value, command.words[0].line);
     out_.commands.push_back(std::move(command));
   }
 
@@ -446,6 +459,7 @@ class ShellReader : private ShellWordReader {
 
   const std::vector<std::string>& wanted_;
   ShellText& out_;
+  std::set<std::string> exported_;  // variables that commands start with
   std::vector<BranchIs> branches_;  // that stand open
   std::vector<Choice> choices_;
   Operator behind_ = Operator::None;

@@ -26,9 +26,10 @@ struct ShellText {
   std::map<std::string, std::string> written;  // files that `cat > name <<END` writes
 };
 
-/// Reads a script. `known` are variables that are set before it starts; of `wanted` each command gets the values that
-/// it starts with. A value that depends on a condition or a loop is not known after it. Throws InputError with
-/// "name:line" for a quote or bracket that is not closed, and for texts that grow without end.
+/// Reads a script. `known` are variables that are set before it starts; of `wanted`, and of those that the script
+/// exports, each command gets the values that it starts with. A value that depends on a condition or a loop is not
+/// known after it. Throws InputError with "name:line" for a quote or bracket that is not closed, and for texts that
+/// grow without end.
 ShellText read_shell(const std::string& text, const std::string& name, const std::map<std::string, std::string>& known,
                      const std::vector<std::string>& wanted);
 

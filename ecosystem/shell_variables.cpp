@@ -83,10 +83,11 @@ void ShellVariables::close_branch(BranchIs branch) {
       continue;
     }
     if (!branches_.empty()) branches_.back().try_emplace(name, before);
+    if (branch == BranchIs::Taken || !variables_.contains(name)) continue;
     ShellValue& now = variables_[name];
-    if (branch == BranchIs::Taken) continue;
-    if (!before || *before == now) continue;
     const auto is_own = [](const ShellValue& v) { return v.unknown.size() == 1 && is_own_argument(v.unknown.front()); };
+    if (!before && is_own(now)) variables_.erase(name);  // case $1 in --lr) LR=$2, and ${LR:-1e-4} below
+    if (!before || *before == now) continue;
     if (is_own(*before)) continue;  // OUT=$1; if [ -z "$OUT" ]; then OUT=out
     now = is_own(now) ? *before : either_value(name, *before, now);
   }

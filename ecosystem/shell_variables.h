@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpuplan {
@@ -16,6 +17,7 @@ struct ShellValue {
   std::vector<std::string> unknown;  // what it would take to know it
   bool is_array = false;
   std::size_t begin = 0, end = 0;  // of the word that it was set to, in the script's text; alike where it is none
+  std::vector<std::pair<std::size_t, std::size_t>> places;  // of an array, those of its items; empty: not known
 
   std::string joined() const;
   /// The same value, wherever it was set.
@@ -46,8 +48,8 @@ class ShellVariables {
   bool open_branch();
   /// Ends it. What one that is taken set stays, and what one that is skipped set is forgotten. After an open one a
   /// variable that was set before and got another value there is not known, but an array that grew keeps the items
-  /// before. One that got a word of the script's own command line ($1) keeps the value before, as the script is started
-  /// without words.
+  /// before. One that got a word of the script's own command line ($1) keeps the value before, or stays unset, as the
+  /// script is started without words.
   void close_branch(BranchIs branch = BranchIs::Open);
 
  private:

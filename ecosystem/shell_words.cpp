@@ -64,13 +64,17 @@ void ShellWordReader::read_double_quotes(Building& now, std::vector<ShellWord>& 
       if (!is_word_of({&c, 1}, {"\"", "\\", "$", "`"})) add_text(now, "\\");
       add_text(now, {&c, 1});
     } else if (peek() == '$' || peek() == '`') {
+      const bool begins = now.word.text.empty();
       const ShellValue value = expansion();
+      const bool is_whole = begins && peek() == '"' && value.items.size() > 1 && !is_inside();  // "${ARGS[@]}"
       for (std::size_t i = 0; i < value.items.size(); ++i) {
         if (i > 0) {
           end_word(now, words);
           now.has_any = true;
         }
         add_text(now, value.items[i]);
+        if (is_whole && i < value.places.size())
+          now.word.begin = value.places[i].first, now.word.end = value.places[i].second;
         add_names(now.word.unknown, unknown_in(value, value.items[i]));
       }
       if (value.items.empty() && value.unknown.empty() && peek() == '"' && now.word.text.empty()) now.has_any = false;

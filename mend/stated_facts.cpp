@@ -282,7 +282,10 @@ class Mender {
     const LaunchFlag* flag = flag_for(part, key);
     note(part.script, key, flag && !flag->values.empty() ? json(flag->values[0].text) : json(), value);
     if (text->put(part, key, OrderedJson(value))) return true;
-    return flag || part.file.empty() ? fail_at(key) : fail(fmt::format("{} is in {}: give it too", key, part.file));
+    if (flag || key == "starts") return fail_at(key);
+    if (!part.file.empty()) return fail(fmt::format("{} is in {}: give it too", key, part.file));
+    return fail(
+        fmt::format("{} is said nowhere, and the command of {} has no place for it: add it there", key, part.script));
   }
 
   bool clear(const SettingsPart& part, const std::string& key) {

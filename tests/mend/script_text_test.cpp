@@ -73,6 +73,29 @@ TEST_CASE("a flag that is taken away takes its line along") {
   CHECK(text.text().find("size 8 \\\n    --max_length=2048") != std::string::npos);
 }
 
+TEST_CASE("flags in an array of the script stand there, and a new one behind them") {
+  const ConfigFile script{"train.sh",
+                          "cmd=(\n"
+                          "  trl sft\n"
+                          "  --model_name_or_path \"$MODEL\"\n"
+                          "  --per_device_train_batch_size 8\n"
+                          "  --max_length 2048\n"
+                          ")\n"
+                          "CUDA_VISIBLE_DEVICES=0 \"${cmd[@]}\"\n"};
+  ScriptText text(script);
+  const SettingsPart part = part_of(script);
+  CHECK(text.put(part, "per_device_train_batch_size", 2));
+  CHECK(text.put(part, "gradient_checkpointing", true));
+  CHECK(text.text() ==
+        "cmd=(\n"
+        "  trl sft\n"
+        "  --model_name_or_path \"$MODEL\"\n"
+        "  --per_device_train_batch_size 2\n"
+        "  --max_length 2048 --gradient_checkpointing true\n"
+        ")\n"
+        "CUDA_VISIBLE_DEVICES=0 \"${cmd[@]}\"\n");
+}
+
 TEST_CASE("what stands in a text behind bash -c has no place of its own") {
   const ConfigFile inner{"a.sh", "bash -c \"trl sft --model_name_or_path a/b --max_length 512\"\n"};
   ScriptText text(inner);
