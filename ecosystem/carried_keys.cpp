@@ -13,8 +13,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 2> kDataFacts{"data_sets", "data_folder"};
-constexpr std::array<std::string_view, 9> kOtherFacts{"max_samples", "epoch_steps", "max_steps",   "max_rounds",       "evaluates",
-                                                      "held_out",    "best_at_end", "saves_model_only", "resumes"};
+constexpr std::array<std::string_view, 9> kOtherFacts{"max_samples", "epoch_steps",      "max_steps",
+                                                      "max_rounds",  "evaluates",        "held_out",
+                                                      "best_at_end", "saves_model_only", "resumes"};
 
 template <std::size_t N>
 bool is_among(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -296,7 +296,8 @@ PythonValue PythonReader::steps_of_path(PythonValue path, std::size_t& i) const 
       path = split_text(path, tokens_[i + 3].text);
       i = tokens_[i + 2].partner + 1;
     } else if (step == "parents" && tokens_.is_open(i + 2, '[') && as_number(tokens_[i + 3].text)) {
-      path = steps_up(path, int(*as_number(tokens_[i + 3].text)) + 1);
+      const double above = std::clamp(*as_number(tokens_[i + 3].text), 0.0, 100.0);
+      path = steps_up(path, int(above) + 1);  // checked
       i = tokens_[i + 2].partner + 1;
     } else {
       break;

@@ -126,7 +126,9 @@ TEST_CASE("plan rents for the rows that a trainer's file names, and for as many 
 TEST_CASE("plan tries every strategy for a file that states none, and keeps the attention that it states") {
   const test::ScratchFolder folder;
   const std::string file =
-      "base_model: Qwen/Qwen2.5-32B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\nlora_target_linear: true\n"
+      "base_model: Qwen/Qwen2.5-32B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\nlora_alpha: "
+      "16\nlora_target_linear: "
+      "true\n"
       "sequence_len: 4096\nsample_packing: true\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\n"
       "optimizer: paged_adamw_8bit\ngradient_checkpointing: true\nflash_attention: true\n";
   int code = 0;
