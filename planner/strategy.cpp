@@ -410,6 +410,10 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (row.degrees == Degrees::Hybrid && s.engine == ShardingEngine::Fsdp1 &&
       s.mesh.shard_ways() < cluster.gpus_per_node)
     return "FSDP version 1 shards over whole machines and copies between them";
+  // accelerate's context parallelism needs the parameters of FSDP2 (accelerate/parallelism_config.py), rule E06
+  if (s.engine == ShardingEngine::Fsdp1 && s.mesh.ways(Axis::Cp) > 1 &&
+      s.mesh.context_exchange() != ContextExchange::Heads)
+    return "FSDP version 1 divides no sequences among GPUs: --fsdp-version 2";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";
   if (recipe.offload.params == OffloadTarget::Nvme && !engine.offloads_to_nvme) return "only ZeRO-3 offloads to NVMe";

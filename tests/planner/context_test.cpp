@@ -227,6 +227,19 @@ TEST_CASE("context: a state is sharded over the ranks that share a sequence too,
   }
 }
 
+TEST_CASE("context: FSDP1 divides no sequences but by heads") {
+  const auto why = [](int version, ContextExchange exchange) {
+    Plan plan;
+    plan.recipe.attention = AttentionKernel::Sdpa;
+    plan.options.cp = 2, plan.options.context_exchange = exchange, plan.options.fsdp_version = version;
+    return why_not_applicable(make_strategy("fsdp", plan.cluster, plan.options), plan.cluster, plan.recipe, plan.spec);
+  };
+  const char* const kReason = "FSDP version 1 divides no sequences among GPUs: --fsdp-version 2";
+  CHECK(why(1, ContextExchange::AllGather) == kReason);
+  CHECK(why(2, ContextExchange::AllGather) != kReason);
+  CHECK(why(1, ContextExchange::Heads) != kReason);
+}
+
 TEST_CASE("context: what cannot be shared is refused with the reason") {
   const auto why = [](auto change) {
     Plan plan;
