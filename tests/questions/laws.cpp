@@ -102,10 +102,12 @@ std::string broken_topology(const json& answer) {
   return "";
 }
 
-/// What an engine refuses has a reason and nothing to start.
-std::string broken_dry_run(const json& answer, int code) {
+/// What an engine refuses has a reason and nothing to start; what lacks a program here has its command all the same.
+std::string broken_dry_run(const json& answer, int code, const std::string& told) {
   const bool is_refused = !answer.at("refusal").is_null();
-  if (is_refused != (code == 1)) return fmt::format("exit code {}, refusal {}", code, answer.at("refusal").dump());
+  const bool fails_here = told.find("it would not start here: ") != std::string::npos;
+  if ((is_refused || fails_here) != (code == 1))
+    return fmt::format("exit code {}, refusal {}", code, answer.at("refusal").dump());
   if (is_refused != answer.at("commands").empty()) return "a refused plan has commands, or another one has none";
   return is_refused == answer.at("nearest").is_null() ? "a refusal does not say what comes nearest" : "";
 }
@@ -136,7 +138,7 @@ std::string broken_json(const Question& question, const Answered& a) {
   if (schema == "estimate") return broken_estimate(answer, a.code);
   if (question.command == "simulate") return broken_simulation(answer);
   if (schema == "plan") return broken_plan(question, answer, a.code);
-  if (schema == "run-dry") return broken_dry_run(answer, a.code);
+  if (schema == "run-dry") return broken_dry_run(answer, a.code, a.err);
   return question.command == "topology" ? broken_topology(answer) : "";
 }
 
