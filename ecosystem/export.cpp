@@ -327,11 +327,12 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty()) return refuse(answer, no, r);
   if (!job.versions_cannot.why.empty()) return refuse(answer, job.versions_cannot.why, job.versions_cannot.nearest);
   if (target.needs_zero && !job.is_zero())
-    return refuse(answer,
-                  {.why = fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
-                   .nearest = "--for accelerate",
-                   .strategy = job.strategy.layout.shards_weights ? "zero3" : "zero1"},
-                  r);
+    return refuse(
+        answer,
+        WhyNot{.why = fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
+               .nearest = "--for accelerate",
+               .strategy = job.strategy.layout.shards_weights ? "zero3" : "zero1"},
+        r);
   if (target.job && job.setup.engine_place == "server" && job.program.empty())
     return refuse(answer, "a job starts one program, and the plan has a server of answers beside the trainer",
                   "plan with --rollout-engine vllm:colocate, or --for " + std::string(target.trainer));

@@ -219,8 +219,9 @@ class CallReader {
     if (!table || std::ranges::find(settings, call.name) == settings.end()) return;
     std::vector<std::string> unknown;
     bool decides = false;
-    for (const auto& [name, value] : call.keywords) {
-      const bool is_mapped = std::ranges::any_of(row.keys, [&](const auto& key) { return key.first == name; });
+    for (const auto& keyword : call.keywords) {
+      const std::string& name = keyword.first;
+      const bool is_mapped = std::ranges::any_of(row.keys, [&](const auto& key) { return key.first == keyword.first; });
       if (is_mapped || name.empty() || table->find(name) || table->has_below(name)) continue;
       unknown.push_back(name);
       decides = decides || command_rows().looks_deciding(name);
