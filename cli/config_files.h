@@ -24,7 +24,7 @@ std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names)
 /// the root of their repository.
 std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by);
 
-/// What flags say beside the files: the GPUs of --gpus "2x8xH100", and settings in their place.
+/// Gives what flags say beside the files: the GPUs of --gpus "2x8xH100", and settings in their place.
 SaidBeside said_beside(const CLI::App& app);
 
 /// Reads all files of --from together; empty without the flag. Throws InputError.

@@ -260,7 +260,7 @@ std::vector<GpuPrice> prices_of(const std::vector<GpuFile>& kinds, std::int64_t 
   return out;
 }
 
-/// Whether a price is no on-demand one, and the sum: of two vendors the one with less is taken.
+/// Says whether a price is no on-demand one, and gives the sum: of two vendors the one with less is taken.
 std::pair<bool, double> total_of(const std::vector<GpuPrice>& prices) {
   std::pair<bool, double> total;
   for (const GpuPrice& price : prices) {

@@ -14,7 +14,7 @@
 
 namespace gpuplan {
 
-/// What a module of the user's own gives to those that import it.
+/// Holds what a module of the user's own gives to those that import it.
 struct PythonModule {
   std::map<std::string, PythonValue> variables, fields;  // fields: of its classes, with their defaults
   std::set<std::string> classes, loading;  // loading: functions that give the values of a file of settings

@@ -27,7 +27,7 @@ struct Rule {
 
 std::span<const Rule> ecosystem_rules();
 
-/// What became of the rules that a set-up breaks.
+/// Holds what became of the rules that a set-up breaks.
 struct KeptRules {
   std::vector<std::string> notes;   // of those that the program reads otherwise
   std::vector<std::string> mended;  // facts that were changed

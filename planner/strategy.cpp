@@ -410,7 +410,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (row.degrees == Degrees::Hybrid && s.engine == ShardingEngine::Fsdp1 &&
       s.mesh.shard_ways() < cluster.gpus_per_node)
     return "FSDP version 1 shards over whole machines and copies between them";
-  // accelerate's context parallelism needs the parameters of FSDP2 (accelerate/parallelism_config.py), rule E06
+  // rule E06: huggingface/accelerate src/accelerate/accelerator.py @16cb6eb8 (maybe_context_parallel: with FSDP2)
   if (s.engine == ShardingEngine::Fsdp1 && s.mesh.ways(Axis::Cp) > 1 &&
       s.mesh.context_exchange() != ContextExchange::Heads)
     return "FSDP version 1 divides no sequences among GPUs: --fsdp-version 2";

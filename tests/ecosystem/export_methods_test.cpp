@@ -149,7 +149,7 @@ TEST_CASE("a file of TRL that is read and written keeps the loss that it names, 
 
 namespace {
 
-/// What `target` writes of a file of pairs that is read as `name`.
+/// Gives what `target` writes of a file of pairs that is read as `name`.
 std::string exported_pairs(const ConfigFile& file, const std::string& target, const std::string& strategy = "ddp",
                            Method method = Method::Lora) {
   const ConfigReading read = read_configs({file}, {}, {}, "dpo");

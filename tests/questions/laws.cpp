@@ -102,7 +102,7 @@ std::string broken_topology(const json& answer) {
   return "";
 }
 
-/// What an engine refuses has a reason and nothing to start; what lacks a program here has its command all the same.
+/// A refusal of an engine has a reason and nothing to start. A plan that lacks a program here has its command.
 std::string broken_dry_run(const json& answer, int code, const std::string& told) {
   const bool is_refused = !answer.at("refusal").is_null();
   const bool fails_here = told.find("it would not start here: ") != std::string::npos;
