@@ -129,9 +129,9 @@ namespace {
 template <class Spec, class Each>
 void list_spec(Spec& spec, Each&& each) {
   auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory,
-         memory_bandwidth, fp32, tf32, fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction,
-         nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie, is_plan_only, own_memory, collectives_memory,
-         is_cpu, source] = spec;
+         memory_bandwidth, memory_share, fp32, tf32, fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count,
+         nvlink_per_direction, nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie, is_plan_only, own_memory,
+         collectives_memory, is_cpu, source] = spec;
   each("name", name);
   each("vendor", vendor);
   each("architecture", architecture);
@@ -140,6 +140,7 @@ void list_spec(Spec& spec, Each&& each) {
   each("device_memory_mib", device_memory);
   each("framework_memory_mib", framework_memory);
   each("memory_bandwidth_gb_s", memory_bandwidth);
+  each("memory_share", memory_share);
   each("fp32_tflops", fp32);
   each("tf32_tflops", tf32);
   each("fp16_tflops", fp16);
@@ -179,6 +180,9 @@ struct SpecReader {
   void operator()(const char* key, std::int64_t& into) {
     if (auto v = row.optional_integer(key, {.most = 1'000'000'000})) into = *v;
   }
+  void operator()(const char* key, double& share) {
+    if (auto v = row.optional_number(key, {.most = 1})) share = *v;
+  }
   void operator()(const char* key, bool& into) {
     if (auto v = row.optional_flag(key)) into = *v;
   }
@@ -189,6 +193,7 @@ std::string text_of(Bytes value) { return in_mib(value); }
 std::string text_of(BytesPerSec value) { return in_gb_s(value); }
 std::string text_of(FlopsPerSec value) { return in_tflops(value); }
 std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
+std::string text_of(double value) { return fmt::format("{}", value); }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 
 std::vector<std::pair<std::string, std::string>> texts_of(const GpuSpec& spec) {

@@ -24,11 +24,10 @@ FabricKind read_fabric(Fields& fields) {
 }
 
 /// Several reports of one rate stand as a pair; the middle of it is taken, as in the fit of the profile.
-FlopsPerSec middle_of(Fields& fields, const std::string& key) {
+/// Mean of the reports under a key; 0 without one.
+double middle_of(Fields& fields, const std::string& key) {
   const auto reports = fields.numbers(key);
-  double sum = 0;
-  for (double report : reports) sum += report * 1e12;
-  return {reports.empty() ? 0 : sum / double(reports.size())};
+  return reports.empty() ? 0 : std::accumulate(reports.begin(), reports.end(), 0.0) / double(reports.size());
 }
 
 void read_memory(Fields& top, GpuFile& gpu) {
@@ -77,15 +76,17 @@ void read_best_gemms(Fields& top, GpuSpec& spec) {
     auto figures = top.optional_fields(block);
     if (!figures || figures->optional_flag("of_another_product").value_or(false)) continue;
     const auto fill = [&](FlopsPerSec& rate, const char* key) {
-      if (rate.value == 0) rate = middle_of(*figures, key);
+      if (rate.value == 0) rate = FlopsPerSec{middle_of(*figures, key) * 1e12};
     };
     fill(spec.gemm_fp32, "gemm_fp32_tflops");
     fill(spec.gemm_fp16, "gemm_fp16_tflops");
     fill(spec.gemm_bf16, "gemm_bf16_tflops");
+    if (spec.memory_share == 0)
+      spec.memory_share = middle_of(*figures, "memory_gb_s") * 1e9 / spec.memory_bandwidth.value;
     figures->allow({"gemm_fp32_tflops", "gemm_fp16_tflops", "gemm_bf16_tflops", "gemm_fp8_tflops", "gemm_tf32_tflops",
                     "gemm_bf16_best_shape", "gemm_bf16_note", "gemm_bf16_square_tflops",
-                    "gemm_fp16_square_16384_tflops", "hbm_copy_tb_s", "hbm_triad_tb_s", "h2d_gb_s", "d2h_gb_s",
-                    "flash_attention2_fwd_tflops", "note", "kind", "source"});
+                    "gemm_fp16_square_16384_tflops", "h2d_gb_s", "d2h_gb_s", "flash_attention2_fwd_tflops", "note",
+                    "kind", "source"});
     figures->refuse_unknown();
   }
 }

@@ -11,9 +11,10 @@ namespace gpuplan {
 /// One GPU product. Rates are dense (no sparsity). A rate the card does not have is 0. Source: data/gpus.
 struct GpuSpec {
   std::string id, name, vendor, architecture, compute_capability, form_factor;
-  Bytes device_memory;     // what nvidia-smi shows as total
-  Bytes framework_memory;  // what a framework may allocate before the CUDA context (lowest seen)
-  BytesPerSec memory_bandwidth;
+  Bytes device_memory;                          // what nvidia-smi shows as total
+  Bytes framework_memory;                       // what a framework may allocate before the CUDA context (lowest seen)
+  BytesPerSec memory_bandwidth;                 // datasheet
+  double memory_share{};                        // of it that copies and triads reach, measured; 0: none published
   FlopsPerSec fp32, tf32, fp16, bf16, fp8;      // datasheet, fp32 accumulation
   FlopsPerSec gemm_fp32, gemm_fp16, gemm_bf16;  // best measured GEMM; 0: none published
   std::int64_t sm_count{};

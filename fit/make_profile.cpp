@@ -44,6 +44,11 @@ const KernelRate* find_kernel(const MeasurementsAtRanks& load, std::string_view 
 }
 
 Fitted ratio(const Fitted& a, const Fitted& b) { return {a.value / b.value, a.low / b.high, a.high / b.low}; }
+/// Rate of the slower of two rates in series, of which `other` is one and `both` the two together.
+Fitted beside(const Fitted& both, double other) {
+  const auto rest = [&](double rate) { return 1 / (1 / rate - 1 / other); };
+  return {rest(both.value), rest(both.low), rest(both.high)};
+}
 Fitted times(const Fitted& a, double factor) { return {a.value * factor, a.low * factor, a.high * factor}; }
 
 void add_kernels(ValueList& values, const MeasurementsAtRanks& load, const ClusterSpec& cluster, bool is_cpu) {
@@ -56,8 +61,10 @@ void add_kernels(ValueList& values, const MeasurementsAtRanks& load, const Clust
   add("memory_efficiency", "share of the stated bandwidth", times(copy->bandwidth, 1 / datasheet), *copy);
   if (const KernelRate* norm = find_kernel(load, "rms-norm"))
     add("fused_bytes_factor", "factor on the fused bytes", ratio(copy->bandwidth, norm->bandwidth), *norm);
-  if (const KernelRate* nf4 = find_kernel(load, "nf4-dequantise"))
-    add("dequant_bytes_factor", "factor", ratio(copy->bandwidth, nf4->bandwidth), *nf4);
+  const KernelRate* nf4 = find_kernel(load, "nf4-dequantise");
+  if (const double sms = double(cluster.gpus.front().sm_count);
+      nf4 && sms > 0 && nf4->bandwidth.high < copy->bandwidth.low)
+    add("dequant_sm_bandwidth", "GB/s", times(beside(nf4->bandwidth, copy->bandwidth.value), 1e-9 / sms), *nf4);
   if (const KernelRate* adamw = find_kernel(load, "adamw"); adamw && is_cpu)
     add("cpu_optimizer_bandwidth", "GB/s", times(adamw->bandwidth, 1e-9), *adamw);
 }

@@ -243,8 +243,12 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.memory = gpu.memory_bandwidth * profile.memory_efficiency;
   if (compute.is_fp8 && gpu.fp8.value > 0)
     m.gemm_fp8 = gpu.fp8 * (best.value / std::max(1.0, rates.datasheet.value)) * profile.gemm_efficiency;
-  m.bytes_factor = {profile.eager_bytes_factor, profile.compiled_bytes_factor, profile.fused_bytes_factor};
-  m.dequant_bytes = profile.dequant_bytes_factor;
+  const auto worked_through = [&](BytesPerSec per_sm) {
+    return gpu.sm_count > 0 ? 1 + m.memory / (per_sm * double(gpu.sm_count)) : 1;
+  };
+  m.bytes_factor = {worked_through(profile.eager_sm_bandwidth), profile.compiled_bytes_factor,
+                    profile.fused_bytes_factor};
+  m.dequant_bytes = worked_through(profile.dequant_sm_bandwidth);
   m.gptq_bytes = profile.gptq_bytes_factor;
   m.small_heads = profile.small_head_attention;
   m.wave_loss = profile.wave_loss;

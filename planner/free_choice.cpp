@@ -66,7 +66,14 @@ struct Standing {
 
   bool beats(const Standing& other) const {
     constexpr double kVisibly = 0.99;  // what is nearly alike is no step
-    return rank > other.rank || (rank == other.rank && score < (rank > 0 ? kVisibly : 1) * other.score);
+    return rank > other.rank || (rank == other.rank && score < (rank > 0 ? kVisibly : 1) * other.score) ||
+           leaves_more_memory(other);
+  }
+  /// As good and much smaller: room for what is faster.
+  bool leaves_more_memory(const Standing& other) const {
+    constexpr double kMuch = 0.9;
+    return rank == other.rank && chosen && other.chosen && score <= other.score &&
+           double(chosen->tiers.needed.count) < kMuch * double(other.chosen->tiers.needed.count);
   }
   /// Comes nearer to a plan that fits and keeps all GPUs at work, however fast GPUs that take turns would be.
   bool is_nearer_than(const Standing& other) const {

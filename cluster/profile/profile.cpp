@@ -41,10 +41,10 @@ constexpr std::array kSlots{
     Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; }},
     Slot{"head_alignment", Measure::Share, [](Profile& p, double v) { p.head_alignment = std::int64_t(v); }, true},
     Slot{"memory_efficiency", Measure::Share, [](Profile& p, double v) { p.memory_efficiency = v; }},
-    Slot{"eager_bytes_factor", Measure::Share, [](Profile& p, double v) { p.eager_bytes_factor = v; }},
+    Slot{"eager_sm_bandwidth", Measure::Rate, [](Profile& p, double v) { p.eager_sm_bandwidth = {v}; }},
     Slot{"fused_bytes_factor", Measure::Share, [](Profile& p, double v) { p.fused_bytes_factor = v; }},
     Slot{"compiled_bytes_factor", Measure::Share, [](Profile& p, double v) { p.compiled_bytes_factor = v; }},
-    Slot{"dequant_bytes_factor", Measure::Share, [](Profile& p, double v) { p.dequant_bytes_factor = v; }},
+    Slot{"dequant_sm_bandwidth", Measure::Rate, [](Profile& p, double v) { p.dequant_sm_bandwidth = {v}; }},
     Slot{"gptq_bytes_factor", Measure::Share, [](Profile& p, double v) { p.gptq_bytes_factor = v; }},
     Slot{"kernel_overhead", Measure::Time, [](Profile& p, double v) { p.kernel_overhead = {v}; }},
     Slot{"dispatch_eager", Measure::Time, [](Profile& p, double v) { p.dispatch_eager = {v}; }},
@@ -219,13 +219,30 @@ const Profile* best_class(Score score) {
 
 }  // namespace
 
+namespace {
+
+/// Puts the card's measured rate of copies in the place of what its class assumes.
+Profile with_memory_of(Profile profile, const GpuSpec& gpu) {
+  if (gpu.memory_share <= 0) return profile;
+  profile.memory_efficiency = gpu.memory_share;
+  for (auto& [name, value] : profile.values)
+    if (name == "memory_efficiency") {
+      value.value = gpu.memory_share;
+      value.kind = "measured";
+      value.source = fmt::format("copies on this card: data/gpus/{}.yaml", gpu.id);
+    }
+  return profile;
+}
+
+}  // namespace
+
 Profile default_profile(const GpuSpec& gpu) {
   const Profile* best = best_class([&](const ShippedClass& one) {
     std::size_t most = 0;
     for (const Match& row : one.matches) most = std::max(most, agreement(row, gpu));
     return most;
   });
-  if (best) return *best;
+  if (best) return with_memory_of(*best, gpu);
   throw InputError(default_path().string(), "no class matches")
       .add_context(fmt::format("the default profile of {}", gpu.id));
 }

@@ -41,12 +41,12 @@ struct Profile {
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
   std::int64_t head_alignment{};        // bytes at which heads of batched GEMMs begin on tensor cores; 0: anywhere
   double memory_efficiency{};           // reached over datasheet memory bandwidth
-  double eager_bytes_factor{},
-      fused_bytes_factor{};                   // bytes really moved over the minimum of an op; fused: hand-written
-  double compiled_bytes_factor{};             // the same under torch.compile
-  double dequant_bytes_factor{};              // NF4 dequantisation
-  double gptq_bytes_factor{};                 // GPTQ's, in torch ops
-  Seconds kernel_overhead;                    // fixed cost of a GEMM kernel
+  BytesPerSec eager_sm_bandwidth;       // bytes of framework ops that one SM works through, beside the memory
+  BytesPerSec dequant_sm_bandwidth;     // the same of NF4 dequantisation
+  double fused_bytes_factor{};          // bytes really moved over those counted: hand-written kernels
+  double compiled_bytes_factor{};       // the same under torch.compile
+  double gptq_bytes_factor{};           // GPTQ's, in torch ops
+  Seconds kernel_overhead;              // fixed cost of a GEMM kernel
   Seconds dispatch_eager, dispatch_compiled;  // host time per launched kernel
   // communication
   double overlap_slowdown{};  // compute under a running collective takes 1 + this

@@ -15,9 +15,9 @@ using Json = FieldWriter::Json;
 template <class Archive, class Gpu>
 void list_gpu(Archive& f, Gpu& gpu) {
   auto& [id, name, vendor, architecture, compute_capability, form_factor, device_memory, framework_memory,
-         memory_bandwidth, fp32, tf32, fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count, nvlink_per_direction,
-         nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie, is_plan_only, own_memory, collectives_memory,
-         is_cpu, source] = gpu;
+         memory_bandwidth, memory_share, fp32, tf32, fp16, bf16, fp8, gemm_fp32, gemm_fp16, gemm_bf16, sm_count,
+         nvlink_per_direction, nvlink_kind, pcie_generation, pcie_lanes, has_p2p_over_pcie, is_plan_only, own_memory,
+         collectives_memory, is_cpu, source] = gpu;
   f("id", id);
   f("name", name);
   f("vendor", vendor);
@@ -27,6 +27,9 @@ void list_gpu(Archive& f, Gpu& gpu) {
   f("device_memory_bytes", device_memory);
   f("framework_memory_bytes", framework_memory);
   f("memory_bandwidth_bytes_per_second", memory_bandwidth);
+  std::optional<double> reached = memory_share > 0 ? std::optional(memory_share) : std::nullopt;
+  f.optional("memory_share", reached, NumberRange{1e-6, 1});
+  if constexpr (Archive::kReads) memory_share = reached.value_or(0);
   f("fp32_flops_per_second", fp32);
   f("tf32_flops_per_second", tf32);
   f("fp16_flops_per_second", fp16);

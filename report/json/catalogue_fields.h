@@ -48,6 +48,8 @@ void list_fields(Archive& f, const GpuReport& report) {
   f("device_memory_bytes", g.device_memory);
   f("framework_memory_bytes", g.framework_memory, "what the framework sees as total");
   f("memory_bandwidth_bytes_per_second", g.memory_bandwidth);
+  f("memory_share", g.memory_share > 0 ? std::optional(g.memory_share) : std::nullopt,
+    "of it that copies reach, measured");
   f("fp32_flops_per_second", rate_or_null(g.fp32));
   f("tf32_flops_per_second", rate_or_null(g.tf32));
   f("fp16_flops_per_second", rate_or_null(g.fp16));

@@ -82,7 +82,7 @@ TEST_CASE("measured profile: what is written is read back, number by number") {
 TEST_CASE("measured profile: what the file does not change is the class's") {
   const test::ScratchFolder folder;
   const Profile read = load_profile(folder.write("mine.yaml", profile_text(draft())));
-  CHECK(read.eager_bytes_factor == default_profile(std::string("h100-sxm")).eager_bytes_factor);
+  CHECK(read.eager_sm_bandwidth == default_profile(std::string("h100-sxm")).eager_sm_bandwidth);
 }
 
 TEST_CASE("measured profile: mistakes in its measured part are named with their line") {

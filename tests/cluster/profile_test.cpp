@@ -116,7 +116,19 @@ TEST_CASE("profile: it says which file it came from") {
   const Profile profile = default_profile(std::string("rtx-4090"));
   CHECK(profile.sha256 == sha256_hex(read_file(data_dir() / "profiles" / "default.yaml")));
   CHECK(profile.file == (data_dir() / "profiles" / "default.yaml").string());
-  CHECK(find(profile, "eager_bytes_factor")->source.find("open speed points") != std::string::npos);
+  CHECK(find(profile, "eager_sm_bandwidth")->source.find("open speed points") != std::string::npos);
+}
+
+TEST_CASE(
+    "profile: a card's measured memory rate stands in the place of its class's, and a class named keeps its own") {
+  const Profile measured = default_profile(std::string("rtx-4090"));
+  CHECK(measured.memory_efficiency == doctest::Approx((912 + 922) / 2.0 / 1008));
+  CHECK(find(measured, "memory_efficiency")->kind == "measured");
+  CHECK(find(measured, "memory_efficiency")->source.find("data/gpus/rtx-4090.yaml") != std::string::npos);
+  CHECK(default_profile(std::string("rtx-4080")).memory_efficiency == doctest::Approx(0.85));
+  const test::ScratchFolder folder;
+  const auto file = folder.write("mine.yaml", "id: my-box\nbased_on: default-consumer-pcie\nvalues: {}\n");
+  CHECK(load_profile(file).memory_efficiency == doctest::Approx(0.85));
 }
 
 TEST_CASE("profile: one's own file may change a few numbers of a class") {

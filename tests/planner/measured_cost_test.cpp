@@ -79,7 +79,8 @@ TEST_CASE("own dequantisation without a measured kernel moves what the profile s
   const LayerOp op{.kind = OpKind::Dequantise, .cost = CostClass::Dequantise, .traffic = 1e9};
   const CostModel model = make_cost_model(gpu, profile, {.dtype = Dtype::BF16, .kernel_times = KernelTimes::Measured});
   CHECK(model.op_time(op, Software::Handwritten).value ==
-        doctest::Approx(1e9 * profile.dequant_bytes_factor / (gpu.memory_bandwidth.value * profile.memory_efficiency)));
+        doctest::Approx(1e9 / (gpu.memory_bandwidth.value * profile.memory_efficiency) +
+                        1e9 / (132 * profile.dequant_sm_bandwidth.value)));
 }
 
 TEST_CASE("own kernels and attention take what was measured") {

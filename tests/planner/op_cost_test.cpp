@@ -52,6 +52,28 @@ TEST_CASE("a GEMM shows a share of the shorter of its two times") {
   CHECK(time_of(d, op) == doctest::Approx(4.25e-3));
 }
 
+TEST_CASE("a framework's kernels take their bytes at the rate of the memory, and again at that of the SMs") {
+  GpuSpec wide{.memory_bandwidth = {2e12}, .bf16 = {3e14}, .sm_count = 100};  // 20 GB/s per SM
+  const Profile profile{.gemm_efficiency = 1,
+                        .gemm_fallback = 1,
+                        .memory_efficiency = 0.5,
+                        .eager_sm_bandwidth = {4e10},
+                        .dequant_sm_bandwidth = {2e10},
+                        .fused_bytes_factor = 0.8,
+                        .compiled_bytes_factor = 1};
+  const LayerOp norm{.kind = OpKind::Norm, .cost = CostClass::Memory, .traffic = 1e9};
+  const LayerOp unpacked{.kind = OpKind::Dequantise, .cost = CostClass::Dequantise, .traffic = 1e9};
+  const CostModel fast = make_cost_model(wide, profile, {.dtype = Dtype::BF16});
+  CHECK(time_of(fast, norm) == doctest::Approx(1e-3 + 0.25e-3));  // 1 TB/s, and 100 x 40 GB/s
+  CHECK(time_of(fast, unpacked) == doctest::Approx(1e-3 + 0.5e-3));
+  CHECK(time_of(fast, norm, Software::Handwritten) == doctest::Approx(0.8e-3));
+  CHECK(time_of(fast, norm, Software::Compiled) == doctest::Approx(1e-3));
+  wide.memory_bandwidth = {1e12};  // the memory of a consumer card: less of the time is the SMs'
+  CHECK(time_of(make_cost_model(wide, profile, {.dtype = Dtype::BF16}), norm) == doctest::Approx(2e-3 + 0.25e-3));
+  wide.sm_count = 0;  // not known
+  CHECK(time_of(make_cost_model(wide, profile, {.dtype = Dtype::BF16}), norm) == doctest::Approx(2e-3));
+}
+
 TEST_CASE("fp8 GEMMs of block linears convert their operands first, at the bytes of the software") {
   CostModel d = plain_model();
   d.gemm_fp8 = {2e12};

@@ -38,6 +38,7 @@ inline GpuSpec gpu(const std::string& id) {
           .device_memory = {51'527'024'640},
           .framework_memory = {51'033'931'776},
           .memory_bandwidth = {768e9},
+          .memory_share = 0.9,
           .fp32 = {38.7e12},
           .tf32 = {77.4e12},
           .fp16 = {154.8e12},

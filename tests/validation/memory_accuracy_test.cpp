@@ -10,6 +10,8 @@
 
 #include "base/files.h"
 #include "base/json_file.h"
+#include "cluster/gpu_catalogue.h"
+#include "planner/cost.h"
 #include "validate/cross_validation.h"
 #include "validate/read_points.h"
 #include "validate/speed_report.h"
@@ -139,9 +141,10 @@ TEST_CASE("QLoRA of sources that the fit has not seen is no slower than predicte
     CHECK(row.summary.median <= 0.08);
     CHECK(std::abs(row.summary.bias) <= 0.05);
   }
-  for (const char* gpu : {"a100-sxm-80gb", "h100-sxm", "rtx-4090", "rtx-a6000"}) {
-    CHECK(default_profile(gpu).dequant_bytes_factor >= 1);
-    CHECK(default_profile(gpu).dequant_bytes_factor <= 3);
+  for (const std::string gpu : {"a100-sxm-80gb", "h100-sxm", "rtx-4090", "rtx-a6000"}) {
+    const CostModel model = make_cost_model(find_gpu(gpu, nullptr), default_profile(gpu), {.dtype = Dtype::BF16});
+    CHECK(model.dequant_bytes >= 1);
+    CHECK(model.dequant_bytes <= 3);
   }
 }
 
