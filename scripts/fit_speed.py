@@ -38,19 +38,19 @@ PROFILE = os.path.join('profiles', 'default.yaml')
 OUT = os.path.join(DATA, 'validation', 'cross_validated.json')
 # What the values are before any point is seen; one number for all classes of cards. Sources: docs/speed_model.md.
 PRIOR = {'gemm_efficiency': 0.85, 'flash_efficiency': 0.65, 'cudnn_attention_efficiency': 0.75, 'wave_loss': 0.4,
-         'gemm_exposed_traffic': 0.3, 'eager_sm_bandwidth': 45, 'fused_bytes_factor': 0.85,
+         'gemm_exposed_traffic': 0.3, 'eager_sm_bandwidth': 45,
          'dequant_sm_bandwidth': 16.0, 'gptq_bytes_factor': 6.0, 'kernel_overhead': 5.0, 'dispatch_eager': 20.0,
          'overlap_slowdown': 0.25, 'nvlink_efficiency': 0.9, 'pcie_efficiency': 0.35, 'network_efficiency': 0.8, 'cpu_optimizer_bandwidth': 20.0,
          'pool_slack': 0.2}
 # a share of something that was measured cannot exceed it by much
 CAPS = {'gemm_efficiency': 1.03, 'flash_efficiency': 1.0, 'cudnn_attention_efficiency': 1.05, 
         'nvlink_efficiency': 1.0, 'network_efficiency': 0.97, 'wave_loss': 1.0, 'host_link_efficiency': 1.0, 'pcie_efficiency': 0.8}
-# a compiler or a hand-written kernel fuses neighbouring ops, but what enters and leaves a layer still moves
-FLOORS = {'fused_bytes_factor': 0.6, 'eager_sm_bandwidth': 5, 'flash_efficiency': 0.35, 'dequant_sm_bandwidth': 3}
+# no kernel is slower than this by its SMs
+FLOORS = {'eager_sm_bandwidth': 5, 'flash_efficiency': 0.35, 'dequant_sm_bandwidth': 3}
 # values with which an effect is absent
 NEUTRAL = {'wave_loss': 0, 'gemm_exposed_traffic': 0, 'kernel_overhead': 0, 'dispatch_eager': 0,
            'overlap_slowdown': 0, 'dequant_sm_bandwidth': 1e6, 'gptq_bytes_factor': 1, 'eager_sm_bandwidth': 1e6,
-           'fused_bytes_factor': 1, 'small_head_attention': 1}
+           'small_head_attention': 1}
 LINE = re.compile(r'^(\s+)(\w+): \{value: ([0-9.]+), (.*kind: fitted.*)$')
 STEP = 0.08  # of ln(parameter), to either side, for the derivatives
 ROUND = 0.35  # the furthest that one round moves a parameter

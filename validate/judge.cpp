@@ -127,12 +127,13 @@ class Predictor {
     }
   }
 
-  /// One of each id.
+  /// The classes that were used, without what single cards were measured to reach.
   std::vector<Profile> profiles() const {
-    std::map<std::string, Profile> by_id;
-    for (const auto& [gpu, profile] : profiles_) by_id.emplace(profile.id, profile);
-    std::vector<Profile> out;
-    for (auto& [id, profile] : by_id) out.push_back(std::move(profile));
+    std::vector<Profile> out = shipped_profiles();
+    std::erase_if(out, [&](const Profile& one) {
+      return std::ranges::none_of(profiles_, [&](const auto& used) { return used.second.id == one.id; });
+    });
+    std::ranges::sort(out, {}, &Profile::id);
     return out;
   }
 
