@@ -48,7 +48,7 @@ std::vector<StateBlob> Executor::state() const {
 /// steps, takes pieces on the way, of `room` together on every rank.
 std::vector<std::byte> Executor::whole_array(std::uint16_t unit, std::int64_t layer_part, Bytes room) const {
   const UnitLayout& layout = job_.layout_of(unit);
-  const Mesh& mesh = job_.strategy.mesh;
+  const LayerParts parts = job_.parts();
   const RankClass& owner = class_of(unit);
   const auto& buffers = job_.program().programs[owner.program].buffers;
   const auto find = [&](BufferRole role) {
@@ -63,7 +63,7 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, std::int64_t la
   const std::int64_t ways = is_shard ? job_.rules.ways : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
-  const int root = narrow<int>(owner.first_rank + layer_part * mesh.stride(Axis::Tp));
+  const int root = narrow<int>(owner.first_rank + layer_part * parts.stride);
   Stream& on = *streams_[std::size_t(StreamId::Compute)];
   StagedCopy copies(device_, on);
   std::vector<std::byte> array(place_.rank == 0 ? std::size_t(part * ways * size) : 0);
@@ -80,7 +80,7 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, std::int64_t la
       groups_.of(job_.rules.domain.shard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
     else if (own && own != piece)
       device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
-    if (mesh.num_stages() > 1 || mesh.ways(Axis::Tp) > 1)
+    if (job_.strategy.mesh.num_stages() > 1 || parts.ways > 1)
       groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
     for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
       copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {
@@ -115,7 +115,7 @@ std::vector<Executor::TrainedTensor> Executor::gather_trained() const {
     const UnitLayout& layout = job_.layout_of(unit);
     if (layout.trained.empty()) continue;
     const std::size_t first = out.size();
-    for (std::int64_t part = 0; part < job_.strategy.mesh.ways(Axis::Tp); ++part) {
+    for (std::int64_t part = 0; part < job_.parts().ways; ++part) {
       const std::vector<std::byte> array = whole_array(unit, part, room);
       if (place_.rank != 0) continue;
       for (std::size_t k = 0; k < layout.trained.size(); ++k) {

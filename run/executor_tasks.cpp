@@ -82,7 +82,9 @@ void Executor::run_alone(const Bound& task, const Scalars& scalars) {
     case OpCode::Call: call(task); break;
     case OpCode::AllGather: all_gather(task); break;
     case OpCode::ReduceScatter: reduce_scatter(task); break;
-    case OpCode::AllReduce: task.instruction->axis == Axis::Tp ? sum_partial(task) : all_reduce(task); break;
+    case OpCode::AllReduce:
+      (memory_.program().operands_of(*task.instruction)[0] & kOwnSlice) ? sum_partial(task) : all_reduce(task);
+      break;
     case OpCode::Send:
     case OpCode::Recv: message(task); break;
     case OpCode::CopyIn:

@@ -22,7 +22,7 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Nat
 NativeJob::NativeJob(Job job) : Job(std::move(job)) {
   GPUPLAN_CHECK(framework.state.arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
   require_native(request.model, recipe(), strategy, numerics);
-  weights_ = strategy.mesh.ways(Axis::Tp) > 1 ? prepare(request.model, recipe(), framework).weights : model.weights;
+  weights_ = parts().ways > 1 ? prepare(request.model, recipe(), framework).weights : model.weights;
   build_step_program(program_, *this, {});
   verify(program_);
   const auto place = [&](const StateList& list) { layouts_.push_back(unit_layout(list, numerics, recipe().quant)); };
@@ -86,7 +86,7 @@ RankPlace place_of(std::int64_t rank, const Mesh& mesh) {
   const Domain state;
   return {.rank = rank,
           .stage = rank / mesh.ranks_per_stage(),
-          .layer_part = mesh.place(rank, Axis::Tp),
+          .layer_part = layer_parts(mesh).of(rank),
           .batch = mesh.batch_replica(rank),
           .copy = mesh.place(rank, state.replicate),
           .shard = mesh.place(rank, state.shard)};
@@ -201,14 +201,14 @@ std::vector<Lack> of_dtypes(const Recipe& r, const DtypePolicy& n) {
 }
 
 std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strategy& s) {
+  const std::int64_t parts = layer_parts(s.mesh).ways;
   return {
       {s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
       {s.mesh.num_stages() > 1 && m.tie_word_embeddings && !r.is_adapter(), lays_stages(s.name) ? "--strategy" : "--pp",
        "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
-      {s.mesh.ways(Axis::Tp) > 1 && m.vocab_size % s.mesh.ways(Axis::Tp) != 0, "--tp",
-       fmt::format("vocabulary of {} that tp {} does not divide", m.vocab_size, s.mesh.ways(Axis::Tp))},
-      {s.mesh.ways(Axis::Tp) > 1 &&
-           (r.offload.optimizer != OffloadTarget::None || r.offload.params != OffloadTarget::None),
+      {m.vocab_size % parts != 0, "--tp",
+       fmt::format("vocabulary of {} that tp {} does not divide", m.vocab_size, parts)},
+      {parts > 1 && (r.offload.optimizer != OffloadTarget::None || r.offload.params != OffloadTarget::None),
        "--offload", "offload of optimizer or weights beside tp"},
       {r.offload.params != OffloadTarget::None && r.offload.optimizer == OffloadTarget::None &&
            s.engine == ShardingEngine::Zero,

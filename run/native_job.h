@@ -12,6 +12,7 @@
 #include "models/numerics.h"
 #include "models/recipe.h"
 #include "planner/job.h"
+#include "planner/layer_parts.h"
 #include "planner/program_builder.h"
 #include "planner/strategy.h"
 
@@ -38,6 +39,8 @@ class NativeJob : public Job {
   const std::vector<NativePass>& passes() const { return passes_; }
   /// Losses compare answers to the same prompt (run/answers_loss.h).
   bool compares_answers() const { return !recipe().objective.method.is_usual(); }
+  /// How ranks share each layer's tensors.
+  LayerParts parts() const { return layer_parts(strategy.mesh); }
   std::uint16_t head_unit() const { return narrow<std::uint16_t>(model.num_layers() + 1); }
 
   /// The weights of a unit (0 embedding, 1 + layer, head), whole; the layout of what a rank has of them, and their full

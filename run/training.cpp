@@ -408,8 +408,11 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
     out["trained_for"] = r.objective.method->name;
     out["beta"] = options.beta.value_or(r.objective.method->beta);
   }
-  if (mesh.ways(Axis::Tp) > 1) out["tp"] = mesh.ways(Axis::Tp);
-  if (pipeline_row(job.strategy.schedule)) out["pp"] = mesh.num_stages(), out["virtual_stages"] = job.strategy.chunks;
+  const bool has_schedule = pipeline_row(job.strategy.schedule) != nullptr;  // else the strategy's name says its stages
+  for (const AxisRow& row : kAxes)
+    if (is_counted(row) && !row.splits_batch && mesh.ways(row.axis) > 1 && (!row.is_pipeline || has_schedule))
+      out[std::string(row.name)] = mesh.ways(row.axis);
+  if (has_schedule) out["virtual_stages"] = job.strategy.chunks;
   if (r.offload.any())
     out["offload"] =
         fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);
