@@ -110,6 +110,12 @@ void set_overlap_comm(Request& r, Text value) {
   r.options.overlap_comm = value == "on";
 }
 
+void set_tp_overlap(Request& r, Text value) {
+  if (value != "on" && value != "off")
+    throw InputError("--tp-overlap", fmt::format("'{}' is neither on nor off", value));
+  r.options.overlaps_tensor_parallel = value == "on";
+}
+
 void set_fsdp_version(Request& r, Text value) {
   if (value != "1" && value != "2")
     throw InputError("--fsdp-version", "unknown version '" + value + "'",
@@ -326,6 +332,9 @@ constexpr std::array kFlags{
     PlanFlag{"--cp-exchange", "ring|all-gather|ulysses", kStrategy,
              "how keys and values come to all of them, or heads to each (ulysses). Default: the trainer's usual way",
              [](Request& r, Text v) { r.options.context_exchange = parse_name<ContextExchange>(v, "--cp-exchange"); }},
+    PlanFlag{"--tp-overlap", "on|off", kStrategy,
+             "gathers and scatters of --sp run beside the products. Default: what the trainer of --framework does",
+             set_tp_overlap},
     PlanFlag{"--ep", "E", kStrategy,
              "GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1",
              [](Request& r, Text v) { r.options.ep = to_integer(v); }},

@@ -109,6 +109,7 @@ constexpr std::array kNeedMore{
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
     NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
+    NeedsMore{"--tp-overlap", shares_layers, "no --tp shares the layers"},
     NeedsMore{"--cp-exchange", shares_sequences, "no --cp shares the sequences"},
     NeedsMore{"--pp-schedule", has_stages, "no --pp makes stages"},
     NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},

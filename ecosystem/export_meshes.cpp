@@ -110,6 +110,8 @@ WhyNot why_not_torchtitan(const ExportJob& job) {
             "--for megatron-swift, or a Llama 3 or Qwen3 of data/ecosystem/torchtitan_models.yaml"};
   if (job.request.recipe.is_adapter())
     return {.why = "torchtitan trains all weights", .nearest = "--for megatron-swift", .trains_all = true};
+  if (job.strategy.mesh.num_stages() > 1 && !job.strategy.takes_turns())
+    return {"micro-batches of a pipeline are not written to torchtitan's file", "plan without --pp"};
   if (!is_fsdp(job.strategy.engine) && job.strategy.mesh.copies() > 1)
     return {fmt::format("torchtitan shards by FSDP2, and the plan is {}", job.strategy.name), "--for megatron-swift",
             "fsdp"};

@@ -471,6 +471,7 @@ class Reader {
     const auto degree = [](const Setup::Count& count) { return std::max<std::int64_t>(1, count.value_or(1)); };
     o.tp = degree(s_.tensor_parallel), o.cp = degree(s_.context_parallel);
     o.splits_sequence = o.tp > 1 && holds(s_.splits_sequence);
+    if (o.tp > 1) o.overlaps_tensor_parallel = s_.overlaps_tensor_parallel;
     if (o.cp > 1 && s_.context_exchange)
       o.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
     o.ep = degree(s_.expert_parallel), o.pp = degree(s_.pipeline_parallel);

@@ -276,6 +276,7 @@ void write_degrees(Setup& s, const Strategy& strategy) {
   };
   write(s.tensor_parallel, mesh.ways(Axis::Tp));
   if (s.tensor_parallel) s.splits_sequence = mesh.splits_sequence();
+  if (s.tensor_parallel) s.overlaps_tensor_parallel = strategy.overlaps_tensor_parallel;
   write(s.context_parallel, mesh.ways(Axis::Cp));
   if (s.context_parallel) s.context_exchange = std::string(to_string(mesh.context_exchange()));
   if (!strategy.takes_turns()) write(s.pipeline_parallel, mesh.num_stages());

@@ -155,6 +155,7 @@ struct Setup {
   Count first_stage_layers, last_stage_layers;  // of a pipeline; the others have the rest evenly
   Word stage_layers;                            // where those between are unlike
   Flag splits_sequence;                         // between the products of ranks that share layers
+  Flag overlaps_tensor_parallel;                // what these exchange runs beside the products
   Word context_exchange;
   // what rules ask for
   Flag generates, best_at_end, saves_model_only, merges_adapter, resumes, finds_unused;

@@ -258,6 +258,8 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("latent", split.latent);
   f.optional("towers", split.towers);
   f.optional("overlaps", split.overlaps);
+  f.optional("offers_overlap", split.offers_overlap);
+  f.optional("overlap_needs_compile", split.overlap_needs_compile);
   f.optional("sums_each_column", split.sums_each_column);
 }
 
@@ -362,9 +364,14 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional_object("context_parallel", [&](Fields& own) { read_context_parallel(own, c.context_parallel); });
   f.optional_object("expert_parallel", [&](Fields& own) { read_expert_parallel(own, c.expert_parallel); });
   f.optional_object("pipeline", [&](Fields& own) {
-    own("strategies", c.pipeline.strategies);
-    own("schedules", c.pipeline.schedules);
+    own.optional("strategies", c.pipeline.strategies);
+    own.optional("schedules", c.pipeline.schedules);
     own.optional("counts_ends", c.pipeline.counts_ends);
+    own.optional("keeps_gathered", c.pipeline.keeps_gathered);
+    own.optional("holds_received", c.pipeline.holds_received);
+    own.optional("holds_outputs", c.pipeline.holds_outputs);
+    own.optional("holds_input_gradients", c.pipeline.holds_input_gradients);
+    own.optional("merges_outputs", c.pipeline.merges_outputs);
   });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)

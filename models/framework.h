@@ -359,8 +359,10 @@ struct FrameworkTensorParallel {
   bool latent = false;     // latent attention can: each rank makes the latents whole, of its own tokens
   bool towers = false;     // a vision tower goes beside it, whole on every rank
   /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
-  /// userbuffers); compute waits for them at the next layer alone.
+  /// userbuffers, torch's asynchronous tensor parallelism), where nothing else is asked for.
   bool overlaps = false;
+  bool offers_overlap = false;          // it can be asked for
+  bool overlap_needs_compile = false;   // the compiler puts it in, beside single products
   /// Each column's gradient of its input is summed by itself, beside the product that makes its weight gradient; false:
   /// one sum of all columns that read the same input, for which compute waits.
   bool sums_each_column = false;
@@ -391,6 +393,13 @@ struct FrameworkPipeline {
   std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
   std::vector<std::string> schedules;   // names of planner/pipeline_schedule.h
   bool counts_ends = false;             // embedding and head can count as a layer each where stages are laid
+  /// Sharded weights are gathered once in a step and stay; their gradients are reduced behind the last backward of a
+  /// chunk, one after the other.
+  bool keeps_gathered = false;
+  bool holds_received = false;        // there is a buffer for what each micro-batch receives, at all times
+  bool holds_outputs = false;         // what each micro-batch sends to the next stage lives until the next step
+  bool holds_input_gradients = false; // and what it sends back
+  bool merges_outputs = false;        // logits of all micro-batches live as long, and are put behind each other
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -431,6 +440,7 @@ struct EngineTraits {
   bool can_keep_gathered = false;    // weights can stay gathered from forward to backward (reshard_after_forward)
   bool copies_reduce_input = false;  // gradients are put behind each other, in the reduce dtype, before the reduction
   bool splits_reduce_messages = false;  // a unit is reduced in as many messages as it is gathered in
+  bool accumulates_as_reduced = false;  // gradients of micro-batches that are not reduced are summed in that dtype
   bool offloads_together = false;       // the optimizer steps on the host whenever the weights are there
   bool offloads_to_nvme = false;
   /// The hook that reshards a unit without trained weights is put on the unit's input.
@@ -458,6 +468,7 @@ inline constexpr std::array kEngines{
                  .can_keep_gathered = true,
                  .copies_reduce_input = true,
                  .splits_reduce_messages = true,
+                 .accumulates_as_reduced = true,
                  .offloads_together = true},
     EngineTraits{.engine = ShardingEngine::Zero,
                  .key = "zero",

@@ -1,6 +1,8 @@
 #include "planner/block.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -414,14 +416,34 @@ Seconds launched_end(Seconds before, Seconds launched, std::int64_t count, Secon
   return std::max(from_first, launched + double(count) * dispatch + work / double(count));
 }
 
+/// Products that read what is gathered, or make what is scattered: an exchange along the sequence can run beside them.
+/// Those of weight gradients where there are no others.
+static Seconds own_products(const std::vector<LayerOp>& ops, const LayerOp& exchange, const CostModel& model,
+                            Software software) {
+  const bool is_gather = exchange.exchange == Exchange::AllGather;
+  const LocalId shared = is_gather ? exchange.writes[0] : exchange.reads[0];
+  std::array<Seconds, 2> time{};  // the second: of weight gradients
+  for (const LayerOp& op : ops) {
+    if (op.cost != CostClass::Gemm) continue;
+    const auto named = is_gather ? std::span<const LocalId>(op.reads).first(op.num_reads)
+                                 : std::span<const LocalId>(op.writes).first(op.num_writes);
+    if (std::ranges::count(named, shared) > 0) time[op.is_weight_gradient] += model.op_time(op, software);
+  }
+  return time[0].value > 0 ? time[0] : time[1];
+}
+
 std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model) {
   std::vector<BlockCost> costs(program.blocks.size());
   for (std::size_t b = 0; b < costs.size(); ++b) {
     const Block& block = program.blocks[b];
     const LayerGraph& graph = program.graphs[block.graph];
     const auto& ops = block.runs_backward ? graph.backward : graph.forward;
-    if (block.exchange != Exchange::None) continue;  // takes as long as the links let it
     BlockCost& cost = costs[b];
+    if (block.exchange != Exchange::None) {  // takes as long as the links let it
+      const auto run = std::ranges::find(block.events, BlockEvent::Run, &BlockEvent::kind);
+      if (run != block.events.end()) cost.device = own_products(ops, ops[run->index], model, graph.software);
+      continue;
+    }
     for (const BlockEvent& event : block.events) {
       if (event.kind != BlockEvent::Run) continue;
       const LayerOp& op = ops[event.index];

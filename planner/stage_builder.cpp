@@ -157,16 +157,20 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   s_.casts.clear();
   s_.issued.clear();
   s_.kept.clear();
+  for (auto* list : {&s_.places, &s_.held_to_end, &s_.outputs}) list->clear();
   s_.unit_ids.clear();
   for (const UnitRange& c : chunks)
     for (std::uint16_t unit = c.first; unit <= c.last; ++unit) s_.unit_ids.push_back(unit);
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const PipelineRow* const row = pipeline_row(in_.strategy.schedule);
+  is_pipeline_ = row != nullptr;
   folds_ = folds_ && (!row || chunks.size() == 1);
   for (std::size_t k = 0; k < kNumLanes; ++k)
-    pending_grows_[k] = waits_for_bucket(k) &&
-                        (fills_bucket() ? z_.messages[k].all + z_.messages[k].largest <= bucket_bytes()
-                                        : z_.messages[k].all < Bytes{in_.framework.distributed.ddp_bucket_bytes});
+    pending_grows_[k] =
+        keeps_gathered() ||
+        (waits_for_bucket(k) && (fills_bucket()
+                                     ? z_.messages[k].all + z_.messages[k].largest <= bucket_bytes()
+                                     : z_.messages[k].all < Bytes{in_.framework.distributed.ddp_bucket_bytes}));
   if (chunks.size() == 1) choose_cut(blocks);
   make_units(blocks);
   make_groups();
@@ -189,6 +193,7 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   p_.num_frames = narrow<std::uint32_t>(num_slots_ * (s_.units.size() + cut_.missing));
   phase_ = Phase::OptimizerStep;
   step_all();
+  release_all(s_.held_to_end);
   return finish() && !is_cut_wrong_;
 }
 

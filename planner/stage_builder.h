@@ -37,6 +37,7 @@ struct GroupHandles {
   std::uint32_t is_held{};        // 1: its weights are gathered or cast
   std::uint32_t is_current{};     // 1: what other ranks stepped has been gathered in this step
   std::uint32_t is_in_bucket{};   // 1: its gradient was copied there and waits for the reduction
+  std::uint32_t accumulated{};    // sum of the gradients of micro-batches that are not reduced
 };
 using GroupWords = std::array<std::uint32_t, sizeof(GroupHandles) / sizeof(std::uint32_t)>;
 
@@ -140,6 +141,9 @@ struct StageScratch {
   std::vector<ScheduleStep> schedule;
   std::vector<std::uint32_t> visited_x, visited_tokens;           // of each micro-batch between its visits
   std::vector<std::uint32_t> sent;                                // by each visit; 0: it has no message
+  std::vector<std::uint32_t> places;       // of what visits receive, while it is not there (place_of)
+  std::vector<std::uint32_t> held_to_end;  // of a step
+  std::vector<std::uint32_t> outputs;      // of the model, of each micro-batch
   std::vector<std::uint32_t> x, dx, host_x, casts, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumLanes> pending;  // by lane: groups whose gradients wait for their bucket
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
@@ -228,6 +232,9 @@ class StageBuilder {
            in_.framework.layers.checkpoints_reentrantly;
   }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
+  const FrameworkPipeline& pipeline() const { return in_.framework.pipeline; }
+  /// Weights are gathered once in a step, and gradients reduced behind the last backward of a chunk.
+  bool keeps_gathered() const { return is_pipeline_ && pipeline().keeps_gathered && gathers(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
   /// A group's state is cut into so many parts, and so many copies of a part sum their gradients.
   std::int64_t ways(const Group& g) const { return in_.strategy.mesh.shard_ways(g.domain); }
@@ -374,6 +381,19 @@ class StageBuilder {
   void run_visits(const PipelineRow& row, std::int64_t stage);
   void visit(const Visit& v);
   void let_message_go(std::size_t visit);
+  /// Whose place among s_.places: of what a chunk receives of a micro-batch, the activations or their gradient.
+  std::size_t place_of(std::size_t chunk, std::size_t micro_batch, bool is_gradient) const {
+    return 2 * (micro_batch * s_.chunks.size() + chunk) + (is_gradient ? 1 : 0);
+  }
+  Bytes received_bytes(std::size_t chunk, bool is_gradient) const;
+  void hold_places(std::size_t chunk, std::size_t micro_batch);
+  void give_place(bool is_gradient);
+  void hold_to_end(bool holds, std::uint32_t id) {
+    if (holds && id) s_.held_to_end.push_back(id);
+  }
+  void hold_logits(std::uint16_t unit);
+  void merge_logits();
+  void release_all(std::span<const std::uint32_t> ids);
   void run_micro_batches();
   std::uint16_t frame_of(std::size_t local) const {
     return narrow<std::uint16_t>(slot_ * (s_.units.size() + cut_.missing) + local +
@@ -407,9 +427,20 @@ class StageBuilder {
   /// the products.
   StreamId stream_of(const Block& part) const {
     const bool is_along_sequence = part.exchange == Exchange::AllGather || part.exchange == Exchange::ReduceScatter;
-    const bool is_beside =
-        in_.framework.tensor_parallel.overlaps && is_along_sequence && in_.strategy.mesh.splits_sequence();
+    const bool overlaps = in_.strategy.overlaps_tensor_parallel.value_or(in_.framework.tensor_parallel.overlaps);
+    const bool is_beside = overlaps && is_along_sequence && in_.strategy.mesh.splits_sequence() &&
+                           !in_.framework.tensor_parallel.overlap_needs_compile;
     return is_beside || part.is_beside ? StreamId::Gather : StreamId::Compute;
+  }
+  /// A compiler joins an exchange to the products that read what it brings, or to the one that makes what it takes: the
+  /// gradient that several columns made and summed waits. Source: torch/_inductor/fx_passes/micro_pipeline_tp.py @v2.7.0
+  /// (fuse_all_gather_matmul, fuse_matmul_reduce_scatter)
+  bool goes_with_products(const Block& part) const {
+    const FrameworkTensorParallel& trainer = in_.framework.tensor_parallel;
+    const bool is_sum = part.exchange == Exchange::ReduceScatter && part.runs_backward;
+    const bool is_along_sequence = part.exchange == Exchange::AllGather || part.exchange == Exchange::ReduceScatter;
+    return in_.strategy.overlaps_tensor_parallel.value_or(trainer.overlaps) && trainer.overlap_needs_compile &&
+           is_along_sequence && part.axis == Axis::Tp && !is_sum && in_.strategy.mesh.splits_sequence();
   }
   void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);
   void push_memory(const Unit& unit, bool is_backward);
@@ -420,6 +451,8 @@ class StageBuilder {
   void gradients_ready(std::size_t group);
   void make_buckets(std::uint16_t unit);
   void fill_bucket(Group& group);
+  bool accumulates_apart(const Group& group) const;
+  void accumulate(Group& group);
   void reduce_pending(bool flush);
   void reduce_pending(std::size_t lane, bool flush);
   void leave(const ScheduleStep& at);
@@ -460,7 +493,7 @@ class StageBuilder {
   StageScratch& s_;
   StateLayout layout_;
   const ModelBlocks* blocks_ = nullptr;
-  bool folds_{}, cuts_{};
+  bool folds_{}, cuts_{}, is_pipeline_{};
   Gap cut_;
   bool is_cut_wrong_{};                          // a walk has passed it outside of a repeat
   std::array<bool, kNumLanes> pending_grows_{};  // the gradients of all layers do not fill a bucket

@@ -52,7 +52,7 @@ void StageBuilder::reduce(Group& g) {
       message = add(Category::Communication, BufferRole::ReduceInput, g.unit, g.sizes.reduce_message);
       p_.buffers[message].placement = p_.buffers[g.full_gradient].placement;
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, message | kWrite},
-           g.sizes.full_gradient + g.sizes.reduce_message);
+           p_.buffers[g.full_gradient].bytes + g.sizes.reduce_message);
     }
     if (!g.gradient) {
       g.gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, g.sizes.gradient);
@@ -140,10 +140,33 @@ void StageBuilder::make_buckets(std::uint16_t unit) {
     buckets_[k] = add(Category::Communication, BufferRole::Bucket, unit, bucket_bytes());
 }
 
+/// Where gradients of a step are not reduced before its last micro-batch, FSDP2 adds what backward wrote to a sum in the
+/// dtype of the reduction. Source: to_accumulated_grad_if_needed and accumulate_unsharded_grad_if_needed of
+/// torch/distributed/fsdp/_fully_shard/_fsdp_param.py @v2.6.0.
+bool StageBuilder::accumulates_apart(const Group& g) const {
+  return traits_.accumulates_as_reduced && gathers(g) && ways(g) > 1 && !reduces_each_micro_batch() &&
+         recipe().grad_accum > 1 && g.sizes.reduce_message != g.sizes.full_gradient;
+}
+
+void StageBuilder::accumulate(Group& g) {
+  if (!accumulates_apart(g)) return;
+  const bool is_first = g.accumulated == 0;
+  if (is_first) {
+    g.accumulated = add(Category::Gradients, BufferRole::FullGradient, g.unit, g.sizes.reduce_message);
+    place_gradient(g.accumulated, g, Placement::Partial);
+  }
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
+       {g.full_gradient | kRead, g.accumulated | kWrite | (is_first ? 0 : kRead)},
+       g.sizes.full_gradient + (is_first ? 1 : 2) * g.sizes.reduce_message);
+  g.full_gradient = is_last_micro_batch() ? std::exchange(g.accumulated, 0u) : 0;
+}
+
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
 void StageBuilder::gradients_ready(std::size_t index) {
   Group& g = s_.groups[index];
-  if (!g.has_gradient() || !g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
+  if (!g.has_gradient() || !g.full_gradient) return;
+  accumulate(g);
+  if (!g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
   if (fills_bucket()) fill_bucket(g);
   const std::size_t lane = g.is_of_experts ? 1 : 0;
   waiting_[lane] += g.sizes.reduce_message;
@@ -176,7 +199,7 @@ void StageBuilder::reduce_pending(std::size_t lane, bool flush) {
   const Group& last = s_.groups[pending.back()];
   const bool is_full = fills_bucket() ? waiting + last.sizes.reduce_message > bucket_bytes()
                                       : waiting >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
-  if (!flush && waits_for_bucket(lane) && !is_full) return;
+  if (!flush && (keeps_gathered() || (waits_for_bucket(lane) && !is_full))) return;
   const auto visit = [&](Group& g) {
     reduce(g);
     if (recipe().optimizer_in_backward && is_last_micro_batch()) step(g);

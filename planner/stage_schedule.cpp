@@ -48,6 +48,7 @@ void StageBuilder::enter(const ScheduleStep& v) {
   }
   if (begins_model()) return;
   const Bytes bytes = s_.units[v.unit].input;
+  give_place(false);
   s_.x[v.unit] = add(Category::Activations, BufferRole::Boundary, unit, bytes);
   emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.x[v.unit] | kWrite}, bytes);
 }
@@ -62,6 +63,7 @@ void StageBuilder::leave_backward(const ScheduleStep& v) {
   drain(StreamId::Send, unit);
   emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.dx[v.unit] | kRead}, s_.units[v.unit].input).direction =
       Direction::Backward;
+  hold_to_end(pipeline().holds_input_gradients, s_.dx[v.unit]);
   hold(StreamId::Send, s_.dx[v.unit]);
 }
 
@@ -116,6 +118,7 @@ void StageBuilder::call(std::uint8_t first, std::uint16_t unit, std::uint16_t fr
                           is_one ? s_.operands : s_.part_operands, part.message);
     i.block = id;
     i.frame = frame;
+    i.is_of_own_shard = part.exchange != Exchange::None && goes_with_products(part);
   }
 }
 
@@ -140,6 +143,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   if (v.ends_chunk && !ends_model()) {
     drain(StreamId::Send, unit);
     emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.x[at + 1] | kRead}, output);
+    hold_to_end(pipeline().holds_outputs, s_.x[at + 1]);
     hold(StreamId::Send, s_.x[at + 1]);
   }
 }
@@ -179,6 +183,7 @@ void StageBuilder::head(const ScheduleStep& v) {
     call(u.whole_backward, unit, frame_of(v.unit));
   }
   forget_casts(unit);
+  if (is_pipeline_ && pipeline().merges_outputs && recipe().loss == LossKernel::Plain) hold_logits(unit);
   if (v.ends_chunk && trains()) leave_backward(v);  // a stage of the head alone
 }
 
@@ -188,6 +193,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   const std::size_t at = v.unit;
   if (v.begins_chunk && !ends_model()) {
     const Bytes bytes = u.output;
+    give_place(true);
     s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
     emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).direction = Direction::Backward;
   }
@@ -256,6 +262,9 @@ void StageBuilder::leave(const ScheduleStep& v) {
   };
   ready(u.group, false);
   if (u.has_second) ready(u.second, !u.has_experts);
+  // the root of a stage that ends the model and does not begin it: of norm and head
+  const bool is_root_done = s_.units.front().group == 0 || u.group == 0 || (u.has_second && u.second == 0);
+  if (ends && s_.groups.front().is_root && !is_root_done) gradients_ready(0);
   reduce_pending(ends);
 }
 
@@ -276,6 +285,7 @@ void StageBuilder::add_chunk(std::uint16_t first, std::uint16_t last) {
 void StageBuilder::begin_pass(std::int64_t micro_batch) {
   micro_batch_ = narrow<std::uint32_t>(micro_batch);
   for (Group& g : s_.groups) {
+    if (keeps_gathered()) break;
     g.is_held = 0;
     g.gathered_trained = g.gathered_frozen = g.gathered_rest = g.flat_trained = g.flat_frozen = 0;
   }
@@ -348,7 +358,65 @@ void StageBuilder::visit(const Visit& v) {
     held.clear();
   }
   end_pass();
+  if (v.is_backward && pipeline().holds_received) hold_places(v.chunk, v.micro_batch);
   if (window > 0 && s_.sent.size() > window) let_message_go(s_.sent.size() - 1 - window);
+}
+
+/// A chunk receives activations unless the model begins with it, and gradients unless it ends there.
+Bytes StageBuilder::received_bytes(std::size_t at, bool is_gradient) const {
+  const Chunk& c = s_.chunks[at];
+  if (is_gradient) return is_head(c.last) ? Bytes{} : s_.units[c.last].output;
+  return is_embedding(c.first) ? Bytes{} : s_.units[c.first].input;
+}
+
+/// Buffers that receive stand for every micro-batch, before it comes and after it was used: in their place, meanwhile, a
+/// buffer as large.
+void StageBuilder::hold_places(std::size_t at, std::size_t micro_batch) {
+  s_.operands.clear();
+  for (const bool is_gradient : {false, true}) {
+    const Bytes bytes = received_bytes(at, is_gradient);
+    if (bytes.count == 0) continue;
+    const std::uint32_t place =
+        add(Category::Communication, BufferRole::Boundary, unit_id(s_.chunks[at].first), bytes);
+    s_.places[place_of(at, micro_batch, is_gradient)] = place;
+    s_.operands.push_back(place);
+    s_.held_to_end.push_back(place);
+  }
+  if (!s_.operands.empty()) emit(OpCode::Release, StreamId::Compute, Axis::None, first_, s_.operands);
+}
+
+void StageBuilder::give_place(bool is_gradient) {
+  if (!is_pipeline_ || !pipeline().holds_received) return;
+  const std::uint32_t place = std::exchange(s_.places[place_of(chunk_, micro_batch_, is_gradient)], 0u);
+  std::erase(s_.held_to_end, place);
+  emit(OpCode::Release, StreamId::Compute, Axis::None, first_, {place});
+}
+
+/// What the model puts out of a micro-batch stays after its backward.
+void StageBuilder::hold_logits(std::uint16_t unit) {
+  const std::int64_t elements = in_.model.own_tokens(recipe()) * in_.model.head.out;
+  s_.outputs.push_back(add(Category::Logits, BufferRole::Kept, unit, bytes_of(elements, n_.compute)));
+  emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.outputs.back()});
+}
+
+/// The step hands all of it out in one tensor.
+void StageBuilder::merge_logits() {
+  if (s_.outputs.empty()) return;
+  Bytes all;
+  s_.operands.clear();
+  for (const std::uint32_t output : s_.outputs) {
+    all += p_.buffers[output].bytes;
+    s_.operands.push_back(output | kRead);
+    s_.held_to_end.push_back(output);
+  }
+  s_.operands.push_back(add(Category::Logits, BufferRole::Kept, last_, all) | kWrite);
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, last_, s_.operands, 2 * all);
+}
+
+void StageBuilder::release_all(std::span<const std::uint32_t> ids) {
+  constexpr std::size_t kAtOnce = 1024;
+  for (std::size_t begin = 0; begin < ids.size(); begin += kAtOnce)
+    emit(OpCode::Release, StreamId::Compute, Axis::None, first_, ids.subspan(begin, std::min(kAtOnce, ids.size() - begin)));
 }
 
 void StageBuilder::let_message_go(std::size_t visit) {
@@ -363,7 +431,11 @@ void StageBuilder::run_visits(const PipelineRow& row, std::int64_t stage) {
   s_.visited_x.assign(std::size_t(m) * s_.units.size(), 0);
   s_.visited_tokens.assign(std::size_t(m) * s_.chunks.size(), 0);
   s_.sent.clear();
+  s_.places.assign(2 * std::size_t(m) * s_.chunks.size(), 0);
+  for (std::size_t i = 0; pipeline().holds_received && i < std::size_t(m) * s_.chunks.size(); ++i)
+    hold_places(i % s_.chunks.size(), i / s_.chunks.size());
   for (const Visit& v : visits) visit(v);
+  merge_logits();
   const std::size_t window = std::min(s_.sent.size(), std::size_t(in_.framework.distributed.visits_with_message));
   for (std::size_t left = s_.sent.size() - window; left < s_.sent.size(); ++left) let_message_go(left);
 }

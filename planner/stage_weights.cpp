@@ -182,6 +182,7 @@ void StageBuilder::push_weights(Group& g) {
 /// gathered or cast anew.
 void StageBuilder::release_groups(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
+  if (keeps_gathered() && !(is_last_micro_batch() && v.phase == Phase::Backward)) return;
   each_group(u, [&](Group& g) {
     if (g.is_root && !(v.phase == Phase::Backward && v.ends_chunk)) return;
     if (!g.is_root && v.phase == Phase::Forward && g.keeps_after_forward) return;

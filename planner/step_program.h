@@ -162,7 +162,7 @@ struct Instruction {
   Phase phase{};
   Direction direction{};          // of a Send or Recv
   std::uint8_t block = kNoBlock;  // that a Call runs, or whose locals are made by what ranks exchange in it
-  bool is_of_own_shard{};         // an optimizer step of this rank's part of the unit
+  bool is_of_own_shard{};         // a step of this rank's part of the unit; an exchange that goes with its products
   std::int8_t unit_step{};        // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
   std::uint16_t num_operands{}, unit{};
   std::uint16_t frame{};          // of a block: which saved locals; of an optimizer step: which of step_flops
@@ -218,7 +218,7 @@ struct Block {
 
 /// Holds what a block costs on one kind of GPU.
 struct BlockCost {
-  Seconds device;
+  Seconds device;     // of an exchange: of the products that it can run beside
   Seconds host_tail;  // from when the host begins to launch its kernels to their end, on a device that waits for
                       // nothing else
   Seconds launching;  // of the host

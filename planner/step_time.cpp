@@ -330,7 +330,8 @@ class ForwardPass {
     for (const TimedProgram::Example& example : timed_.programs[rank_class.program].examples) {
       const Instruction& i = p.instructions[example.instruction];
       const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
-      prices.push_back({.work = cost.work.value + transfer(p, i),
+      const double moved = transfer(p, i);
+      prices.push_back({.work = cost.work.value + moved * exposed_share(all_, i, rank_class.costs, Seconds{moved}),
                         .launching = cost.launching.value,
                         .host_tail = cost.host_tail.value,
                         .flops = cost.flops,

@@ -282,7 +282,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .layout = row.layout,
              .mesh = mesh_of(row, cluster, options),
              .chunks = options.pp > 1 ? options.virtual_stages : 1,
-             .stage_layers = options.pp > 1 ? options.stage_layers : StageLayers()};
+             .stage_layers = options.pp > 1 ? options.stage_layers : StageLayers(),
+             .overlaps_tensor_parallel = options.overlaps_tensor_parallel};
   s.simplicity = narrow<int>(&row - kRows.data());
   if (options.tp * options.pp * options.cp * options.ep > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
@@ -332,6 +333,18 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
   return {};
 }
 
+/// Source of the compiler's part: pytorch/torchtitan torchtitan/distributed/tensor_parallel.py @v0.2.0.
+std::string why_no_overlap(const Strategy& s, const Recipe& recipe) {
+  const FrameworkTensorParallel& trainer = recipe.framework->tensor_parallel;
+  if (!s.overlaps_tensor_parallel.value_or(false) || s.mesh.ways(Axis::Tp) == 1) return {};
+  if (!trainer.offers_overlap && !trainer.overlaps)
+    return fmt::format("{} has no --tp-overlap that is planned", recipe.framework->name);
+  if (!s.mesh.splits_sequence()) return "--tp-overlap is of gathers and scatters along the sequence: add --sp";
+  if (trainer.overlap_needs_compile && !recipe.torch_compile)
+    return fmt::format("--tp-overlap of {} needs --compile", recipe.framework->name);
+  return {};
+}
+
 std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
   const PipelineRow* const row = pipeline_row(s.schedule);
   if (!row) return {};
@@ -370,6 +383,7 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
 
 std::string why_not_divided(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
   std::string why = why_not_shared(model, recipe, *recipe.framework, s.name, s.mesh);
+  if (why.empty()) why = why_no_overlap(s, recipe);
   if (why.empty()) why = why_not_in_context(model, recipe, *recipe.framework, s.name, s.mesh);
   if (why.empty()) why = why_not_by_experts(model, recipe, *recipe.framework, s.name, s.mesh);
   return why.empty() ? why_not_piped(s, recipe, model) : why;

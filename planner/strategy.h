@@ -57,6 +57,7 @@ struct Strategy {
   Mesh mesh;
   std::int64_t chunks = 1;  // of layers, that each stage of a pipeline has
   StageLayers stage_layers;
+  std::optional<bool> overlaps_tensor_parallel;  // as StrategyOptions
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;  // of size:N
   int simplicity = 0;                // tie-break: lower wins
@@ -82,6 +83,8 @@ struct StrategyOptions {
   std::int64_t ep = 1;                              // of the ranks of a stage, those that share the experts
   std::int64_t pp = 1, virtual_stages = 1;          // stages of a pipeline, and chunks of layers of each
   StageLayers stage_layers;
+  /// Exchanges of ranks that share layers run beside the products; unset: what the trainer's record says.
+  std::optional<bool> overlaps_tensor_parallel;
   std::optional<Schedule> schedule;        // unset: one forward, one backward, interleaved where stages have chunks
   std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
   std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)

@@ -1,6 +1,7 @@
 #include "sim/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "base/error.h"
@@ -326,9 +327,10 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   Sequence& sequence = sequences_[place.communicator];
   const std::uint64_t number = sequence.num_joined[place.member]++;
   if (number == sequence.num_before + sequence.open.size()) {
+    const double exposed = exposed_share(in_.program, i, rank.column, in_.comm.gather_time(i.axis, i.work, i.messages));
     const std::uint32_t id = network_.open({.kind = collective_of(i.op),
                                             .communicator = place.communicator,
-                                            .message = i.work,
+                                            .message = std::max(Bytes{1}, Bytes{std::llround(double(i.work.count) * exposed)}),
                                             .num_messages = i.messages});
     if (transfers_.size() <= id) transfers_.resize(id + 1);
     transfers_[id] = {.members = std::vector<Transfer::Member>(c.ranks.size())};

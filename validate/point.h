@@ -83,6 +83,7 @@ struct Point {
   std::optional<std::int64_t> chunks;                         // of layers, that each stage of a pipeline has
   std::string stage_layers;                                   // of each stage, as --stage-layers; empty: as many
   std::optional<bool> splits_sequence;                        // over the ranks of tp; unset: not stated
+  std::optional<bool> overlaps_tensor_parallel;               // likewise
   std::optional<std::int64_t> shard_size;                     // ranks that share one copy of what is sharded
 
   std::string gpu;  // empty: not stated

@@ -64,6 +64,7 @@ void divide_model(StrategyOptions& options, const Point& point, const AliasTable
   const bool is_whole = std::ranges::any_of(
       aliases.whole_sequences, [&](const std::string& source) { return point.source.starts_with(source); });
   options.splits_sequence = options.tp > 1 && point.splits_sequence.value_or(!is_whole);
+  options.overlaps_tensor_parallel = point.overlaps_tensor_parallel;
   options.virtual_stages = point.chunks.value_or(1);
   if (!point.stage_layers.empty()) options.stage_layers = parse_stage_layers(point.stage_layers, "stage_layers");
 }

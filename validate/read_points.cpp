@@ -115,6 +115,7 @@ void read_speed_norm(Fields& norm, Point& p) {
   p.software = text_of(norm, "software");
   p.is_compiled = p.software == "compiled";
   p.offload = norm.texts("offload");
+  p.overlaps_tensor_parallel = norm.optional_flag("tp_overlap");
   read_nested(norm, "degrees", [&](Fields& degrees) {
     for (const char* axis : {"tp", "pp", "cp", "ep"})
       if (const auto degree = degrees.optional_integer(axis, kGpuRange)) p.degrees.emplace_back(axis, *degree);

@@ -76,6 +76,7 @@ void list_division(Archive& f, Options& options) {
       options.virtual_stages > 1 ? std::optional(options.virtual_stages) : std::nullopt;
   std::optional<std::string> schedule = row ? std::optional(std::string(row->name)) : std::nullopt;
   f.optional("sequence_parallel", splits);
+  f.optional("tensor_parallel_overlap", options.overlaps_tensor_parallel);
   f.optional("context_exchange", options.context_exchange);
   f.optional("virtual_stages", chunks, IntRange{1, 1024});
   std::optional<std::string> layers =

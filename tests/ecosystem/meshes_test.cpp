@@ -180,6 +180,54 @@ TEST_CASE("torchtitan: TOML with its degrees, checkpointing and precision") {
   CHECK(usual.recipe.micro_batch == 8);
 }
 
+TEST_CASE("exchanges of tensor parallelism beside the products: by each trainer's key, both ways") {
+  const auto titan = [](const char* overlap, const char* compile) {
+    return asked(read_configs({{"a.toml", fmt::format("[model]\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = "
+                                                      "2\n{}[compile]\nenable = {}\n",
+                                                      overlap, compile)}},
+                              {}),
+                 "8xH100");
+  };
+  CHECK_FALSE(titan("", "true").options.overlaps_tensor_parallel.has_value());
+  const EstimateRequest asked_for = titan("enable_async_tensor_parallel = true\n", "true");
+  CHECK(asked_for.options.overlaps_tensor_parallel == true);
+  const auto why = [](const EstimateRequest& r) {
+    return why_not_divided(make_strategy(r.strategy, r.cluster, options_for(r)), r.recipe, r.model);
+  };
+  CHECK(why(asked_for) == "");
+  CHECK(why(titan("enable_async_tensor_parallel = true\n", "false")) == "--tp-overlap of torchtitan needs --compile");
+  CHECK(asked(read_script(std::string(kMegatron) + "--tp_comm_overlap true"), "8xH100").options.overlaps_tensor_parallel ==
+        true);
+  const auto written = [](const char* target, const char* strategy, const char* file) {
+    EstimateRequest r = plan_of(strategy, Method::Full, {}, target);
+    r.model = load_model("llama-3.1-8b").spec;
+    r.cluster = parse_gpus("8xH100");
+    const bool is_titan = std::string_view(target) == "torchtitan";
+    r.recipe.attention = is_titan ? AttentionKernel::Sdpa : AttentionKernel::Flash;
+    r.recipe.loss = is_titan ? LossKernel::Plain : LossKernel::InPlace;
+    r.recipe.torch_compile = is_titan;
+    r.options.tp = 2, r.options.splits_sequence = true, r.options.overlaps_tensor_parallel = true;
+    const ExportAnswer answer = export_plan(r, target, kMark);
+    CAPTURE(answer.refusal);
+    REQUIRE(file_of(answer, file));
+    return file_of(answer, file)->content;
+  };
+  CHECK(contains(written("torchtitan", "fsdp", "torchtitan.toml"), "enable_async_tensor_parallel = true"));
+  CHECK(contains(written("megatron-swift", "zero1", "megatron.yaml"), "tp_comm_overlap: true"));
+}
+
+TEST_CASE("micro-batches of torchtitan's pipelines are flags: its file is refused, and not written") {
+  CHECK_THROWS_WITH_AS(
+      read_configs({{"a.toml", "[model]\nflavor = \"8B\"\n[parallelism]\npipeline_parallel_degree = 2\n"}}, {}),
+      doctest::Contains("--framework torchtitan --pp P"), InputError);
+  EstimateRequest r = plan_of("fsdp", Method::Full, {}, "torchtitan");
+  r.model = load_model("llama-3.1-8b").spec;
+  r.cluster = parse_gpus("8xH100");
+  r.recipe.attention = AttentionKernel::Sdpa;
+  r.recipe.grad_accum = 4, r.options.pp = 2;
+  CHECK(contains(export_plan(r, "torchtitan", kMark).refusal, "micro-batches of a pipeline are not written"));
+}
+
 TEST_CASE("a trainer over Megatron-Core has the strategies of its own record, and not all of the library's") {
   for (const char* trainer : {"megatron-swift", "nemo-rl-megatron", "verl-megatron"}) {
     CAPTURE(trainer);
