@@ -257,6 +257,8 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("quantised", split.quantised);
   f.optional("latent", split.latent);
   f.optional("towers", split.towers);
+  f.optional("layers", split.layers);
+  f.optional("whole_layers", split.whole_layers);
   f.optional("overlaps", split.overlaps);
   f.optional("offers_overlap", split.offers_overlap);
   f.optional("overlap_needs_compile", split.overlap_needs_compile);
@@ -267,6 +269,7 @@ void read_context_parallel(Fields& f, FrameworkContextParallel& split) {
   f.optional("strategies", split.strategies);
   f.optional("exchanges", split.exchanges);
   f.optional("attention", split.attention);
+  f.optional("layers", split.layers);
   f.optional("adapters", split.adapters);
   f.optional("quantised", split.quantised);
   f.optional("accumulates_fp32", split.accumulates_fp32);
@@ -304,6 +307,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);
   f.optional("recomputes", c.layers.recomputes);
   f.optional("has_own_models", c.layers.has_own_models);
+  f.optional("mamba_output_apart", c.layers.mamba_output_apart);
   f.optional("casts_adapters", c.dtypes.casts_adapters);
   f.optional("qlora_computes_in_fp32", c.dtypes.qlora_computes_in_fp32);
   f.optional("state_arrays", c.state.arrays);

@@ -220,6 +220,7 @@ struct FrameworkState {
 
 /// The code and kernels of layers, and what they keep for backward.
 struct FrameworkLayers {
+  bool mamba_output_apart = false;  // norm and output projection of Mamba-2 stand behind its kernel, one a linear
   bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
   /// Checkpointed layers detach their input into a leaf (use_reentrant=True of torch/utils/checkpoint.py).
   bool checkpoints_reentrantly = false;
@@ -358,6 +359,9 @@ struct FrameworkTensorParallel {
   bool quantised = false;  // a quantised base can be split
   bool latent = false;     // latent attention can: each rank makes the latents whole, of its own tokens
   bool towers = false;     // a vision tower goes beside it, whole on every rank
+  /// Kinds of layers (models/rank_model.cpp) beside attention with heads of one size and MLPs: whose
+  /// linears are split, and that are whole on every rank, which gathers all tokens for them.
+  std::vector<std::string> layers, whole_layers;
   /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
   /// userbuffers, torch's asynchronous tensor parallelism), where nothing else is asked for.
   bool overlaps = false;
@@ -373,6 +377,7 @@ struct FrameworkContextParallel {
   std::vector<std::string> strategies;       // names of planner/strategy.h that it goes with; empty: it has none
   std::vector<std::string> exchanges;        // names of ContextExchange that it has, the usual one first
   std::vector<std::string> attention;        // names of AttentionKernel whose parts it can merge
+  std::vector<std::string> layers;           // recurrent ones that it has, by heads (models/rank_model.cpp)
   bool adapters = false, quantised = false;  // a run with adapters, or a quantised base, can have it
   bool accumulates_fp32 = false;             // outputs and gradients of the parts are summed in fp32
   bool shards_apart = false;                 // ranks that share a sequence may be of several shard groups

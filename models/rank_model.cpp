@@ -1,6 +1,7 @@
 #include "models/rank_model.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -14,24 +15,102 @@
 namespace gpuplan {
 namespace {
 
+using Counts = std::vector<std::pair<std::int64_t*, const char*>>;
+
+/// Kinds of layers that a trainer may or may not share, as its record calls them (FrameworkTensorParallel::layers), and
+/// what of them ranks divide.
+struct SharedLayerRow {
+  const char *name, *title;
+  bool (*is_in)(const ModelSpec&);
+  Counts (*counts)(ModelSpec&);
+};
+
+bool has_mixer(const ModelSpec& m, Mixer mixer) { return std::ranges::find(m.mixers, mixer) != m.mixers.end(); }
+
+/// A head of Mamba-2 takes the B and C of its group along, so that groups are divided too.
+Counts mamba2_counts(ModelSpec& m) {
+  return {{&m.mamba2.num_heads, "heads of Mamba-2"}, {&m.mamba2.num_groups, "groups of B and C in Mamba-2"}};
+}
+Counts delta_counts(ModelSpec& m) {
+  return {{&m.delta_net.num_key_heads, "key heads of the delta net"},
+          {&m.delta_net.num_value_heads, "value heads of the delta net"}};
+}
+Counts no_counts(ModelSpec&) { return {}; }
+
+// Sources: NVIDIA/Megatron-LM megatron/core/ssm/mamba_mixer.py @d98e8a64 (in_proj is a column of z, x, B, C and time
+// steps, each by heads or groups; conv1d by its channels; A, D and dt_bias by heads; the norm by groups; out_proj a
+// row), megatron/core/ssm/gated_delta_net/common.py @d98e8a64 (the same; the norm of a head is whole on every rank).
+constexpr std::array kSharedLayers{
+    SharedLayerRow{"mamba-2", "Mamba-2", [](const ModelSpec& m) { return has_mixer(m, Mixer::Mamba2); }, mamba2_counts},
+    SharedLayerRow{"attention-and-mamba-2", "attention beside Mamba-2",
+                   [](const ModelSpec& m) { return has_mixer(m, Mixer::AttentionAndMamba2); }, mamba2_counts},
+    SharedLayerRow{"delta-net", "gated delta nets",
+                   [](const ModelSpec& m) { return has_mixer(m, Mixer::DeltaNet) && m.delta_net.gate_rank == 0; },
+                   delta_counts},
+    SharedLayerRow{"kimi-delta", "Kimi delta attention",
+                   [](const ModelSpec& m) { return has_mixer(m, Mixer::DeltaNet) && m.delta_net.gate_rank > 0; },
+                   no_counts},
+    SharedLayerRow{"mamba-1", "the first Mamba", [](const ModelSpec& m) { return has_mixer(m, Mixer::Mamba1); },
+                   no_counts},
+    SharedLayerRow{"short-convolution", "short convolutions",
+                   [](const ModelSpec& m) { return has_mixer(m, Mixer::ShortConvolution); }, no_counts},
+    SharedLayerRow{"global-heads", "full attention whose heads are not those of the windowed layers",
+                   [](const ModelSpec& m) { return m.global.is_present(); }, no_counts}};
+
+bool is_listed(const std::vector<std::string>& names, const SharedLayerRow& row) {
+  return std::ranges::find(names, row.name) != names.end();
+}
+
+/// Says whether every rank has the mixer of these layers whole.
+bool is_whole(const ModelSpec& m, const LayerKind& kind, const FrameworkTensorParallel& trainer) {
+  ModelSpec alone = m;
+  alone.mixers = {kind.mixer};
+  alone.global = {};
+  return std::ranges::any_of(kSharedLayers, [&](const SharedLayerRow& row) {
+    return is_listed(trainer.whole_layers, row) && row.is_in(alone);
+  });
+}
+
+/// A kind of layers of which the record says nothing, or nullptr.
+const SharedLayerRow* unknown_layer(const ModelSpec& m, const std::vector<std::string>& known,
+                                    const std::vector<std::string>& whole, bool are_recurrent_alone) {
+  const auto row = std::ranges::find_if(kSharedLayers, [&](const SharedLayerRow& r) {
+    if (are_recurrent_alone && !m.is_hybrid()) return false;
+    return r.is_in(m) && !is_listed(known, r) && !is_listed(whole, r);
+  });
+  return row == kSharedLayers.end() ? nullptr : &*row;
+}
+
+std::string no_layer(std::string_view axis, const SharedLayerRow& row, const ModelSpec& m,
+                     const FrameworkConvention& framework) {
+  return fmt::format("{} has no {} of {} ({}) that is planned", framework.name, axis, row.title, m.name);
+}
+
 /// The architecture of one rank's part. Rows of the embedding are padded so that every rank has as many.
 ModelSpec part_of(const ModelSpec& whole, std::int64_t ways, const FrameworkTensorParallel& trainer) {
   ModelSpec part = whole;
   part.num_attention_heads /= ways;
-  part.num_key_value_heads = std::max<std::int64_t>(1, part.num_key_value_heads / ways);
+  for (std::int64_t* kv : {&part.num_key_value_heads, &part.global.num_key_value_heads})
+    *kv = std::max<std::int64_t>(std::min<std::int64_t>(*kv, 1), *kv / ways);
+  for (const SharedLayerRow& row : kSharedLayers)
+    if (row.is_in(whole) && !is_listed(trainer.whole_layers, row))
+      for (const auto& [count, title] : row.counts(part)) *count /= ways;
   part.intermediate_size /= ways;
   part.moe.shared_intermediate_size /= ways;
   part.vocab_size = ceil_div(ceil_div(whole.vocab_size, ways), trainer.vocab_multiple) * trainer.vocab_multiple;
   return part;
 }
 
+bool is_of_mixer(const WeightTensor& t) { return t.slot >= LinearSlot::MixIn && t.slot <= LinearSlot::MixOut; }
+
 /// Linears whose shape in `part` is not what their slot says: a family whose weights are not counted by heads.
-std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::int64_t ways) {
+std::string wrong_cut(const ModelSpec& m, const ModelWeights& whole, const ModelWeights& part, std::int64_t ways,
+                      const FrameworkTensorParallel& trainer) {
   for (std::size_t k = 0; k < whole.kinds.size(); ++k)
     for (std::size_t i = 0; i < whole.kinds[k].tensors.size(); ++i) {
       const WeightTensor &all = whole.kinds[k].tensors[i], &own = part.kinds[k].tensors[i];
       if (all.role != WeightRole::Linear) continue;
-      const Cut cut = cut_of(all);
+      const Cut cut = is_of_mixer(all) && is_whole(m, whole.kinds[k], trainer) ? Cut::None : cut_of(all);
       const bool is_cut_in = own.in * ways == all.in, is_cut_out = own.out < all.out && own.out * ways >= all.out;
       const bool is_right = cut == Cut::Column ? is_cut_out && own.in == all.in
                             : cut == Cut::Row  ? is_cut_in && own.out == all.out
@@ -43,27 +122,34 @@ std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::
 
 /// Parts of a model whose split is not modelled, or not possible.
 std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
+  const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
-  if (m.is_hybrid()) return no("recurrent layers");
-  if (m.latent.is_present() && !framework.tensor_parallel.latent) return no("latent attention");
-  if (m.vision.is_present() && !framework.tensor_parallel.towers) return no("vision towers");
+  if (const SharedLayerRow* row = unknown_layer(m, trainer.layers, trainer.whole_layers, false))
+    return no_layer("tp", *row, m, framework);
+  if (m.latent.is_present() && !trainer.latent) return no("latent attention");
+  if (m.vision.is_present() && !trainer.towers) return no("vision towers");
   if (m.vision.is_attended) return no("layers that attend to images");
   if (m.num_encoder_layers > 0) return no("encoders with decoders");
   if (m.altup.is_present() || m.layer_embedding.width > 0) return no("layers with embeddings of their own");
   if (m.head != HeadKind::LanguageModel) return no("models without a head");
   if (m.qk_norm == QkNorm::Full) return no("norms over all heads at once");
-  if (m.global.is_present()) return no("layers with two kinds of attention");
   if (m.num_attention_heads % ways != 0)
     return fmt::format("tp {} does not divide {} attention heads", ways, m.num_attention_heads);
   if (m.intermediate_size % ways != 0)
     return fmt::format("tp {} does not divide the MLP's width of {}", ways, m.intermediate_size);
   if (m.moe.shared_intermediate_size % ways != 0)
     return fmt::format("tp {} does not divide the shared expert's width of {}", ways, m.moe.shared_intermediate_size);
-  const std::int64_t kv = m.num_key_value_heads;
-  if (kv % ways == 0 || m.latent.is_present()) return {};
-  if (ways % kv != 0) return fmt::format("tp {} and {} KV heads do not divide each other", ways, kv);
-  if (!framework.tensor_parallel.replicates_kv_heads)
-    return fmt::format("{} does not share KV heads: tp {} is more than the {} there are", framework.name, ways, kv);
+  ModelSpec counted = m;
+  for (const SharedLayerRow& row : kSharedLayers)
+    if (row.is_in(m) && !is_listed(trainer.whole_layers, row))
+      for (const auto& [count, title] : row.counts(counted))
+        if (*count % ways != 0) return fmt::format("tp {} does not divide {} {}", ways, *count, title);
+  for (const std::int64_t kv : {m.num_key_value_heads, m.global.num_key_value_heads}) {
+    if (kv % ways == 0 || m.latent.is_present()) continue;
+    if (ways % kv != 0) return fmt::format("tp {} and {} KV heads do not divide each other", ways, kv);
+    if (!trainer.replicates_kv_heads)
+      return fmt::format("{} does not share KV heads: tp {} is more than the {} there are", framework.name, ways, kv);
+  }
   return {};
 }
 
@@ -82,9 +168,11 @@ bool is_partial(const StateTensor& state, const WeightTensor& tensor, const Weig
                                              : true;
     return is_whole && trainer.adapters == AdapterSplit::Replicated;
   }
-  if (tensor.role == WeightRole::Norm) return split.splits_sequence || tensor.name.starts_with("self_attn.");
+  if (tensor.elements() != whole.elements()) return false;  // each has its heads' part
+  const bool is_of_heads = tensor.name.starts_with("self_attn.") || tensor.name.starts_with("linear_attn.");
+  if (tensor.role == WeightRole::Norm) return split.splits_sequence || is_of_heads;
   const bool is_added_to_sum = tensor.role == WeightRole::Bias || tensor.role == WeightRole::Position;
-  return is_added_to_sum && split.splits_sequence && tensor.elements() == whole.elements();
+  return is_added_to_sum && split.splits_sequence;
 }
 
 void mark_partial(StateList& states, const std::vector<WeightTensor>& tensors, const std::vector<WeightTensor>& whole,
@@ -108,10 +196,21 @@ void cut_experts(TrainedModel& part, std::int64_t ways) {
   }
 }
 
+/// A mixer that every rank has whole sees all tokens on each, so that nothing of it is exchanged.
+void keep_mixer_whole(StateList& states, const std::vector<WeightTensor>& tensors, LayerLinears& linears) {
+  const auto module = [](const WeightTensor& t) { return std::string_view(t.name).substr(0, t.name.find('.')); };
+  const LinearRef& first = linears[LinearSlot::MixIn];
+  for (StateTensor& state : states)
+    if (module(tensors[state.tensor]) == module(tensors[first.weight])) state.is_partial = false;
+  for (const WeightTensor& t : tensors)
+    if (is_of_mixer(t)) linears[t.slot].cut = Cut::None;
+}
+
 /// Both factors of a gathered adapter are cut: A of a column along the rank, B of a row along the outputs.
-void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, std::int64_t ways) {
+void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, std::int64_t ways, bool has_whole_mixer) {
   for (StateTensor& state : states) {
     if (state.kind != StateKind::Adapter) continue;
+    if (has_whole_mixer && is_of_mixer(tensors[state.tensor])) continue;
     const Cut cut = cut_of(tensors[state.tensor]);
     if ((cut == Cut::Column && state.use == WeightUse::LowRankA) ||
         (cut == Cut::Row && state.use == WeightUse::LowRankB))
@@ -120,6 +219,10 @@ void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, s
 }
 
 }  // namespace
+
+bool is_shared_layer(std::string_view name) {
+  return std::ranges::any_of(kSharedLayers, [&](const SharedLayerRow& row) { return row.name == name; });
+}
 
 std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                            std::string_view strategy, const Mesh& mesh) {
@@ -151,8 +254,29 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
     if (!mesh.splits_sequence()) return "tp beside ep needs --sp: ranks send each other their own tokens";
   }
   if (std::string why = why_not_cut(model, framework, ways); !why.empty()) return why;
-  const std::string wrong = wrong_cut(list_weights(model), list_weights(part_of(model, ways, trainer)), ways);
+  const std::string wrong =
+      wrong_cut(model, list_weights(model), list_weights(part_of(model, ways, trainer)), ways, trainer);
   return wrong.empty() ? "" : fmt::format("tp: {} of {} is not listed by heads", wrong, model.model_type);
+}
+
+/// A recurrence reads its tokens in order: ranks that share a sequence have all of it, and a part of the heads that tensor
+/// parallelism leaves. B and C of a group are copied where there are fewer groups than ranks.
+static std::string why_not_in_order(const ModelSpec& model, const FrameworkConvention& framework, const Mesh& mesh) {
+  if (!model.is_hybrid()) return {};
+  const std::vector<std::string>& known = framework.context_parallel.layers;
+  if (const SharedLayerRow* row = unknown_layer(model, known, {}, true)) return no_layer("cp", *row, model, framework);
+  const std::int64_t ways = mesh.ways(Axis::Cp);
+  ModelSpec own = model;
+  for (const SharedLayerRow& row : kSharedLayers) {
+    if (!row.is_in(model)) continue;
+    for (const auto& [count, title] : row.counts(own)) {
+      const std::int64_t left = *count / mesh.ways(Axis::Tp);
+      const bool is_copied = count == &own.mamba2.num_groups && left > 0 && ways % left == 0;
+      if (left % ways != 0 && !is_copied)
+        return fmt::format("cp {} does not divide the {} {} of a rank", ways, left, title);
+    }
+  }
+  return {};
 }
 
 std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
@@ -181,7 +305,7 @@ std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, con
                        fmt::join(trainer.attention, " or "), kernel);
   if (has_own_head(recipe)) return no("heads of a few numbers");
   if (model.head != HeadKind::LanguageModel) return no("models without a head");
-  if (model.is_hybrid()) return no("recurrent layers");
+  if (std::string why = why_not_in_order(model, framework, mesh); !why.empty()) return why;
   if (model.vision.is_present()) return no("vision towers");
   if (model.num_encoder_layers > 0) return no("encoders with decoders");
   if (model.altup.is_present()) return no("several streams");
@@ -238,13 +362,17 @@ TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const F
   if (part.split.expert_ways > 1) cut_experts(part, part.split.expert_ways);
   if (ways == 1) return part;
   const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors,
-                          const std::vector<WeightTensor>& all) {
+                          const std::vector<WeightTensor>& all, bool has_whole_mixer = false) {
     mark_partial(states, tensors, all, part.split, trainer);
-    if (trainer.adapters == AdapterSplit::Gathered) cut_adapters(states, tensors, ways);
+    if (trainer.adapters == AdapterSplit::Gathered) cut_adapters(states, tensors, ways, has_whole_mixer);
   };
   finish(part.before, part.weights.before, whole.weights.before);
-  for (std::size_t k = 0; k < part.layers.size(); ++k)
-    finish(part.layers[k], part.weights.kinds[k].tensors, whole.weights.kinds[k].tensors);
+  for (std::size_t k = 0; k < part.layers.size(); ++k) {
+    const LayerKind& kind = part.weights.kinds[k];
+    const bool has_whole_mixer = is_whole(whole.spec, kind, trainer);
+    finish(part.layers[k], kind.tensors, whole.weights.kinds[k].tensors, has_whole_mixer);
+    if (has_whole_mixer) keep_mixer_whole(part.layers[k], kind.tensors, part.linears[k]);
+  }
   finish(part.after, part.weights.after, whole.weights.after);
   return part;
 }

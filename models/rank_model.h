@@ -11,6 +11,9 @@
 
 namespace gpuplan {
 
+/// Says whether a record may list kinds of layers by this name (FrameworkTensorParallel::layers).
+bool is_shared_layer(std::string_view name);
+
 /// Says why ranks cannot share the layers of `model` so, or empty: the trainer does not do it, the model's parts are
 /// not known to be divisible, or `ways` does not divide them.
 std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,

@@ -302,6 +302,13 @@ std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights&
                     "take a divisor of all of them, or name other targets");
 }
 
+/// The output projection of a Mamba-2 mixer where it is no part of the kernel: a linear as others.
+void make_outputs_linear(ModelWeights& weights) {
+  for (LayerKind& kind : weights.kinds)
+    for (WeightTensor& t : kind.tensors)
+      if (has_mamba2(kind.mixer) && t.slot == LinearSlot::MixOut) t.role = WeightRole::Linear;
+}
+
 struct SlotRow {
   LinearSlot slot;
   const char* name;  // in reports
@@ -320,10 +327,10 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::PositionK, "pos_key_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
-    SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
-    SlotRow{LinearSlot::MixBeta, "mixer in_proj_b", Dim::Hidden, Dim::QHeads}, SlotRow{LinearSlot::MixDecay, "mixer in_proj_a", Dim::Hidden, Dim::QHeads},
+    SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth, Cut::Column}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth, Cut::Column},
+    SlotRow{LinearSlot::MixBeta, "mixer in_proj_b", Dim::Hidden, Dim::QHeads, Cut::Column}, SlotRow{LinearSlot::MixDecay, "mixer in_proj_a", Dim::Hidden, Dim::QHeads, Cut::Column},
     SlotRow{LinearSlot::MixGateDown, "mixer g_a_proj", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::MixDecayDown, "mixer f_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden},
+    SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden, Cut::Row},
     SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
     SlotRow{LinearSlot::LayerGate, "per_layer_input_gate", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LayerOut, "per_layer_projection", Dim::Latent, Dim::Hidden},
     SlotRow{LinearSlot::StreamRouter, "modality_router", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::StreamPredict, "prediction_coefs", Dim::Latent, Dim::Latent},
@@ -448,6 +455,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   TrainedModel model{
       .spec = spec, .global = global_of(spec), .tower = tower_of(spec.vision), .weights = list_weights(spec)};
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
+  if (framework.layers.mamba_output_apart) make_outputs_linear(model.weights);
   if (has_own_head(recipe)) replace_head(model.weights, spec, recipe, framework);
   model.parameters = model.weights.total_elements();
   const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel && !has_own_head(recipe);

@@ -71,19 +71,24 @@ NetProjections project_net(Tape& t, LocalId x) {
   const DeltaNetSpec& d = t.c.spec().delta_net;
   const auto l = [&](LinearSlot slot) -> const LinearRef& { return t.c.linear(slot); };
   NetProjections p{};
-  const LocalId first = linear(t, x, l(LinearSlot::MixIn));
+  const ColumnInput in = enter_columns(t, x, l(LinearSlot::MixIn));
+  const auto column = [&](LinearSlot slot, const char* name) {
+    return all_positions(t, linear(t, in.value, l(slot), LocalKind::Activation, in.again), name);
+  };
+  const LocalId first = column(LinearSlot::MixIn, "queries, keys, values of some heads");
   if (d.has_fused_projections) {  // grouped by key head: queries, keys, values and z are copied apart
     p.qkv = part(t, first, "queries, keys and values", d.conv_channels(), Dim::QWidth);
     p.z = part(t, first, "gate z", d.value_width(), Dim::QWidth);
-    const LocalId second = linear(t, x, l(LinearSlot::MixBeta));
+    const LocalId second = column(LinearSlot::MixBeta, "beta and decay of some heads");
     p.beta = part(t, second, "beta before its sigmoid", d.num_value_heads, Dim::QHeads);
     p.decay = part(t, second, "decay before its softplus", d.num_value_heads, Dim::QHeads);
   } else {
     p.qkv = first;
-    p.z = linear(t, x, l(LinearSlot::MixGate));
-    p.beta = linear(t, x, l(LinearSlot::MixBeta));
-    p.decay = linear(t, x, l(LinearSlot::MixDecay));
+    p.z = column(LinearSlot::MixGate, "gate z of some heads");
+    p.beta = column(LinearSlot::MixBeta, "beta of some heads");
+    p.decay = column(LinearSlot::MixDecay, "decay of some heads");
   }
+  leave_columns(t, x, in);
   const Dtype low = t.c.numerics.compute;
   p.qkv = convert(t, p.qkv, low, "queries, keys and values in 16 bit");
   p.z = convert(t, p.z, low, "gate z in 16 bit");
@@ -409,7 +414,8 @@ LocalId delta_net(Tape& t, LocalId x) {
   const NetGates gates = make_net_gates(t, p.beta, p.decay);
   const LocalId mixed =
       t.c.framework.layers.has_delta_kernels ? net_scan(t, in, gates) : net_scan_in_torch(t, in, gates);
-  return linear(t, gated_net_norm(t, mixed, p.z), t.c.linear(LinearSlot::MixOut));
+  const LocalId gated = all_positions(t, gated_net_norm(t, mixed, p.z), "normalised and gated, all heads");
+  return linear(t, gated, t.c.linear(LinearSlot::MixOut));
 }
 
 }  // namespace gpuplan

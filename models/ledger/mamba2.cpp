@@ -12,13 +12,21 @@ namespace {
 
 enum : std::size_t { kProjected, kScanned, kStats, kMixed, kRemade };
 
+/// The heads of ranks that share a sequence bring the B and C of their group along, once per rank where there are fewer
+/// groups. Source: NVIDIA/Megatron-LM megatron/core/ssm/mamba_context_parallel.py @d98e8a64 (group_repeat_count).
+Mamba2Spec mamba_of(const Tape& t) {
+  Mamba2Spec m = t.c.spec().mamba2;
+  if (const std::int64_t ways = t.c.model.split.context_ways; ways > 1) m.num_groups = std::max(m.num_groups, ways);
+  return m;
+}
+
 /// Elements of all tokens, and of the states between their chunks.
 struct MambaSizes {
   std::int64_t tokens, inner, convolved, states, chunk_products, steps;
 };
 
 MambaSizes mamba_sizes(const Tape& t) {
-  const Mamba2Spec& m = t.c.spec().mamba2;
+  const Mamba2Spec m = mamba_of(t);
   const std::int64_t N = t.tokens(), length = t.c.attention_length();
   const std::int64_t chunks = t.c.attention_batch() * ((length + m.chunk - 1) / m.chunk);
   return {.tokens = N,
@@ -48,7 +56,7 @@ struct MambaInputs {
 /// Convolution, time steps, and the states at the chunks' ends in 16 bit. Forward and again in backward.
 MambaInputs make_mamba_inputs(Tape& t, LocalId projected) {
   const MambaSizes z = mamba_sizes(t);
-  const Mamba2Spec& m = t.c.spec().mamba2;
+  const Mamba2Spec m = mamba_of(t);
   const Dtype low = t.c.numerics.compute;
   const double b = double(size_of(low)), N = double(z.tokens);
   MambaInputs in;
@@ -76,7 +84,7 @@ void remake_mamba_output(Tape& t, const Tape::Step& s) {
 
 void mamba2_backward(Tape& t, const Tape::Step& s) {
   const MambaSizes z = mamba_sizes(t);
-  const Mamba2Spec& m = t.c.spec().mamba2;
+  const Mamba2Spec m = mamba_of(t);
   const MambaProducts p = mamba_products(m, t.c.attention_length());
   const Dtype low = t.c.numerics.compute;
   const double b = double(size_of(low)), N = double(z.tokens), inner = double(z.inner), states = double(z.states),
@@ -103,27 +111,16 @@ void mamba2_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(projected, dprojected);
 }
 
-}  // namespace
-
-double mamba2_flops(const Mamba2Spec& m, std::int64_t seq_len) {
-  const MambaProducts p = mamba_products(m, seq_len);
-  return p.within_group + p.within_head + 2 * p.with_state;
+/// Megatron runs convolution, scan and gate as one kernel, the norm and the output projection behind it. Ranks that share
+/// sequences have all positions of some heads in the kernel, and all heads of some positions behind it.
+bool is_kernel_alone(const Tape& t) {
+  return t.c.framework.layers.mamba_output_apart || t.c.model.split.context_ways > 1;
 }
 
-LocalId mamba2(Tape& t, LocalId x) {
-  const MambaSizes z = mamba_sizes(t);
-  const Mamba2Spec& m = t.c.spec().mamba2;
+/// Norm, gate and output projection in the kernel's node.
+LocalId gated_inside(Tape& t, LocalId projected, LocalId scanned) {
+  const Mamba2Spec m = mamba_of(t);
   const Dtype low = t.c.numerics.compute;
-  const double b = double(size_of(low));
-  const LocalId projected =
-      convert(t, linear(t, x, t.c.linear(LinearSlot::MixIn)), low, "z, x, B, C and time steps in 16 bit");
-  const MambaInputs in = make_mamba_inputs(t, projected);
-  const LocalId scanned = t.wide("output of the scan", m.inner_width(), Dim::QWidth, low);
-  const LocalId chunk = t.scratch("products of chunks in fp32", z.chunk_products, Dtype::F32);
-  const MambaProducts p = mamba_products(m, t.c.attention_length());
-  scan_op(t, {in.convolved, in.states, in.steps}, {chunk, scanned},
-          double(z.tokens) * (p.within_group + p.within_head + p.with_state),
-          b * double(z.convolved + z.inner + z.states) + 8 * double(z.chunk_products), 2);
   const LocalId mixed = t.wide("gated output, normalised", m.inner_width(), Dim::QWidth, low);
   const LocalId stats =
       m.has_norm ? t.wide("statistics of the norm", m.num_groups, Dim::KvHeads, Dtype::F32) : kNoLocal;
@@ -138,6 +135,68 @@ LocalId mamba2(Tape& t, LocalId x) {
   const LocalId y = linear(t, mixed, out, LocalKind::Activation, remade);
   if (remade != kNoLocal) t.then_backward(remake_mamba_output, {projected, scanned, stats, mixed, remade});
   return y;
+}
+
+/// A norm per group of heads, which keeps its input. Source: mamba_ssm ops/triton/layernorm_gated.py (LayerNormFn).
+LocalId norm_of_groups(Tape& t, LocalId x) {
+  const Local like = t.at(x);
+  const double bytes = double(like.bytes().count);
+  const LocalId y = t.tensor("gated output, normalised", like.elements, like.dtype, like.dims),
+                stats = t.wide("statistics of the norm", t.c.spec().mamba2.num_groups, Dim::KvHeads, Dtype::F32);
+  t.memory_op(OpKind::Norm, {x}, {y, stats}, 2 * bytes);
+  t.explain_saved(x, "norm backward");
+  t.explain_saved(stats, "norm backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Norm, {tape.grad(s.ids[1]), s.ids[0], s.ids[2]}, {dx},
+                       3.0 * double(tape.at(dx).bytes().count))
+            .is_weight_gradient = tape.c.trains_norms();
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y, stats});
+  return y;
+}
+
+/// Source: NVIDIA/Megatron-LM megatron/core/ssm/mamba_mixer.py @d98e8a64 (_ssm_training:
+/// mamba_split_conv1d_scan_combined without a norm and without an output projection).
+LocalId gated_apart(Tape& t, LocalId projected, LocalId scanned) {
+  const LocalId gated = t.wide("gated output", mamba_of(t).inner_width(), Dim::QWidth, t.c.numerics.compute);
+  gated_mamba_norm(t, projected, scanned, kNoLocal, gated);
+  t.explain_saved(projected, "Mamba-2 backward");
+  t.explain_saved(scanned, "Mamba-2 backward");
+  t.then_backward(mamba2_backward, {projected, scanned, kNoLocal, gated});
+  const LocalId all_heads = all_positions(t, gated, "gated output of all heads");
+  return linear(t, t.c.spec().mamba2.has_norm ? norm_of_groups(t, all_heads) : all_heads,
+                t.c.linear(LinearSlot::MixOut));
+}
+
+}  // namespace
+
+double mamba2_flops(const Mamba2Spec& m, std::int64_t seq_len) {
+  const MambaProducts p = mamba_products(m, seq_len);
+  return p.within_group + p.within_head + 2 * p.with_state;
+}
+
+LocalId mamba2(Tape& t, LocalId x) {
+  const MambaSizes z = mamba_sizes(t);
+  const Mamba2Spec m = mamba_of(t);
+  const Dtype low = t.c.numerics.compute;
+  const double b = double(size_of(low));
+  const LinearRef& mix_in = t.c.linear(LinearSlot::MixIn);
+  const ColumnInput entered = enter_columns(t, x, mix_in);
+  const LocalId whole = linear(t, entered.value, mix_in, LocalKind::Activation, entered.again);
+  leave_columns(t, x, entered);
+  const LocalId projected = all_positions(t, convert(t, whole, low, "z, x, B, C and time steps in 16 bit"),
+                                          "z, x, B, C and time steps of some heads", z.tokens * m.projected_width());
+  const MambaInputs in = make_mamba_inputs(t, projected);
+  const LocalId scanned = t.wide("output of the scan", m.inner_width(), Dim::QWidth, low);
+  const LocalId chunk = t.scratch("products of chunks in fp32", z.chunk_products, Dtype::F32);
+  const MambaProducts p = mamba_products(m, t.c.attention_length());
+  scan_op(t, {in.convolved, in.states, in.steps}, {chunk, scanned},
+          double(z.tokens) * (p.within_group + p.within_head + p.with_state),
+          b * double(z.convolved + z.inner + z.states) + 8 * double(z.chunk_products), 2);
+  return is_kernel_alone(t) ? gated_apart(t, projected, scanned) : gated_inside(t, projected, scanned);
 }
 
 }  // namespace gpuplan

@@ -28,7 +28,7 @@ Qkv plain_projections(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.spec();
   const LinearRef &qkv = t.c.linear(LinearSlot::Qkv), &own_q = t.c.linear(LinearSlot::Q);
   const LinearRef& first = qkv.exists() ? qkv : own_q;
-  const ColumnInput in = enter_columns(t, x, first.is_trained, sums_by_itself(t, first));
+  const ColumnInput in = enter_columns(t, x, first);
   const auto column = [&](const LinearRef& l) { return linear(t, in.value, l, LocalKind::Activation, in.again); };
   if (qkv.exists()) {
     // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
@@ -101,7 +101,7 @@ LocalId concatenate(Tape& t, LocalId a, LocalId b, const char* name, std::int64_
 
 /// A product whose outputs are cut by heads. Ranks with their own tokens gather its input, here the latent.
 LocalId column(Tape& t, LocalId x, const LinearRef& l) {
-  const ColumnInput in = enter_columns(t, x, l.is_trained, sums_by_itself(t, l));
+  const ColumnInput in = enter_columns(t, x, l);
   const LocalId y = linear(t, in.value, l, LocalKind::Activation, in.again);
   leave_columns(t, x, in);
   return y;
@@ -168,13 +168,12 @@ LocalId token_mixer(Tape& t, LocalId x) {
   switch (t.c.layer().mixer) {
     case Mixer::Attention: return self_attention(t, x);
     case Mixer::Mamba1: return mamba1(t, x);
-    case Mixer::Mamba2: return mamba2(t, x);
-    case Mixer::DeltaNet: return delta_net(t, x);
+    case Mixer::Mamba2: return with_whole_tokens(t, x, mamba2);
+    case Mixer::DeltaNet: return with_whole_tokens(t, x, delta_net);
     case Mixer::ShortConvolution: return short_convolution(t, x);
     case Mixer::AttentionAndMamba2: {
       const LocalId scanned = mamba2(t, x), attended = self_attention(t, x);
-      const LocalId both =
-          t.wide("attention and Mamba-2 together", t.c.spec().hidden_size, Dim::Hidden, t.at(attended).dtype);
+      const LocalId both = t.stream("attention and Mamba-2 together", t.c.spec().hidden_size, t.at(attended).dtype);
       residual_add(t, attended, scanned, both);
       return both;
     }

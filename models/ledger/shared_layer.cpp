@@ -78,19 +78,36 @@ ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained, bool sum_by_them
   if (split.ways == 1) return {x};
   if (!split.splits_sequence) {
     if (!sum_by_themselves) t.then_backward(sum_input_gradient, {x});
-    return {.value = x, .sum_by_themselves = sum_by_themselves};
+    return {.value = x, .sum_by_themselves = sum_by_themselves, .is_shared = true};
   }
   const LocalId all = with_all_tokens(t, x, "input of all tokens");
   t.exchange(Exchange::AllGather, x, all);
   t.then_backward(scatter_input_gradient, {x, all});
-  if (!t.c.framework.tensor_parallel.gathers_again || !are_trained) return {all};
+  if (!t.c.framework.tensor_parallel.gathers_again || !are_trained) return {.value = all, .is_shared = true};
   t.explain_saved(x, "gathered again for the weight gradient");
-  return {all, with_all_tokens(t, x, "input of all tokens, gathered again"), x};
+  return {.value = all,
+          .again = with_all_tokens(t, x, "input of all tokens, gathered again"),
+          .own = x,
+          .is_shared = true};
+}
+
+ColumnInput enter_columns(Tape& t, LocalId x, const LinearRef& first) {
+  if (first.cut != Cut::Column) return {x};
+  return enter_columns(t, x, first.is_trained, sums_by_itself(t, first));
+}
+
+LocalId with_whole_tokens(Tape& t, LocalId x, LocalId (*mixer)(Tape&, LocalId)) {
+  const LayerSplit& split = split_of(t);
+  if (!split.splits_sequence || t.c.linear(LinearSlot::MixOut).cut == Cut::Row) return mixer(t, x);
+  const ColumnInput all = enter_columns(t, x, false);
+  const LocalId y = mixer(t, all.value);
+  leave_columns(t, x, all);
+  return sum_row(t, y);
 }
 
 void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
   const LayerSplit& split = split_of(t);
-  if (split.ways == 1) return;
+  if (!entered.is_shared) return;
   if (!split.splits_sequence) {
     if (!entered.sum_by_themselves)
       t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});

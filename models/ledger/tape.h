@@ -109,6 +109,7 @@ struct ColumnInput {
   LocalId again = kNoLocal;        // what stands for it in backward where it is gathered again
   LocalId own = kNoLocal;          // then: what it is gathered of
   bool sum_by_themselves = false;  // each column sums its own gradient of x
+  bool is_shared = false;          // false: every rank has the linears whole, or is alone
 };
 /// Says whether a column sums its gradient of its input by itself, beside the product of its weight gradient
 /// (FrameworkTensorParallel::sums_each_column). Parts of one product of q, k and v do not.
@@ -116,6 +117,11 @@ bool sums_by_itself(const Tape& tape, const LinearRef& l);
 /// Begins and ends the columns that read `x`; in between they read what this returns. One rank: x.
 ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained, bool sum_by_themselves = false);
 void leave_columns(Tape& tape, LocalId x, const ColumnInput& entered);
+/// The same of linears of which `first` is one, which every rank may have whole.
+ColumnInput enter_columns(Tape& tape, LocalId x, const LinearRef& first);
+/// Gives what `mixer` makes of x. Where every rank has it whole, of all tokens: those are gathered in front of it, and
+/// each rank's own come out of it.
+LocalId with_whole_tokens(Tape& tape, LocalId x, LocalId (*mixer)(Tape&, LocalId));
 /// Gives a tensor like `x`, `repeats` times as large: every rank of the axis has sent each other one what is meant for
 /// it.
 LocalId exchanged(Tape& tape, LocalId x, const char* name, Axis axis, std::int64_t repeats = 1);
