@@ -161,7 +161,8 @@ bool is_partial(const StateTensor& state, const WeightTensor& tensor, const Weig
   if (tensor.part != ModelPart::Language) return false;  // each has all of the images
   const Cut cut = cut_of(tensor);
   // a router sees a rank's own tokens, and so does a product that makes latents
-  if (tensor.role == WeightRole::Linear && cut == Cut::None && split.splits_sequence) return true;
+  const bool is_product = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
+  if (is_product && cut == Cut::None && split.splits_sequence) return true;
   if (state.kind == StateKind::Adapter) {
     const bool is_whole = cut == Cut::Column ? state.use == WeightUse::LowRankA
                           : cut == Cut::Row  ? state.use == WeightUse::LowRankB

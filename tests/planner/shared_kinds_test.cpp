@@ -1,5 +1,7 @@
 // Ranks that share layers of several kinds: Mamba-2, gated delta nets, attention with windows, sinks, or heads of its
 // own where it is full. Parameters, kept bytes and exchanges of one rank, counted by hand. t is the number of ranks.
+#include <ostream>
+
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
@@ -49,11 +51,15 @@ struct KindOfLayer {
   struct Sums {
     std::int64_t elements = 0, partial = 0;
     bool operator==(const Sums&) const = default;
+    friend std::ostream& operator<<(std::ostream& out, const Sums& s) {
+      return out << s.elements << ", of which partial " << s.partial;
+    }
   };
   /// Parameters of a rank but for routed experts, and those of them whose gradient it sums with the others.
   Sums held() const {
     Sums out;
-    for (const StateTensor& t : part().layers[kind])
+    const TrainedModel model = part();
+    for (const StateTensor& t : model.layers[kind])
       if (is_trained(t.kind) && !t.is_routed)
         out.elements += t.elements(), out.partial += t.is_partial ? t.elements() : 0;
     return out;
@@ -177,20 +183,30 @@ TEST_CASE("windowed and full layers of Gemma 3 and gpt-oss have the same heads, 
 }
 
 TEST_CASE("Gemma 4: full layers divide heads of their own") {
-  ModelSpec m = load_model("gemma-4-31b").spec;  // without its tower
-  m.vision = {}, m.family = m.model_type = "gemma4_text";
+  const ModelSpec m = load_model("gemma-4-31b").spec;
   // h 5376, f 21504; 32 heads: windowed of 256 with 16 KV heads, full of 512 with 4, whose keys are the values
   const std::int64_t mlp = 3 * 5376 * 21504, windowed = 2 * 5376 * 8192 + 2 * 5376 * 4096,
                      full = 2 * 5376 * 16384 + 5376 * 2048;
   for (const std::int64_t t : {2, 4, 8}) {
     CAPTURE(t);
     KindOfLayer layer{m, "megatron", t};
+    const TrainedModel part = layer.part();
+    const auto kind_of = [&](bool is_global) {
+      return std::size_t(std::ranges::find_if(part.weights.kinds,
+                                              [&](const LayerKind& k) {
+                                                return k.part == ModelPart::Language && !k.is_bridge &&
+                                                       k.is_global == is_global;
+                                              }) -
+                         part.weights.kinds.begin());
+    };
+    layer.kind = kind_of(false);
     CHECK(layer.held() == KindOfLayer::Sums{(mlp + windowed) / t + 2 * 256 + 4 * 5376 + 1, 2 * 256 + 4 * 5376 + 1});
-    layer.kind = 1;
+    layer.kind = kind_of(true);
     const std::int64_t keys = 5376 * 2048, kept = keys / std::min<std::int64_t>(t, 4);
     CHECK(layer.held().elements == (mlp + full - keys) / t + kept + 2 * 512 + 4 * 5376 + 1);
   }
-  CHECK(KindOfLayer{m, "torchtitan", 2}.refusal() ==
+  const KindOfLayer titan{m, "torchtitan", 2};
+  CHECK(why_not_shared(m, titan.recipe, titan.framework, "fsdp", titan.mesh) ==
         "torchtitan has no tp of full attention whose heads are not those of the windowed layers (gemma-4-31b) that is "
         "planned");
 }
@@ -220,10 +236,10 @@ TEST_CASE("what a mixer keeps is one t-th of what one rank does") {
     const std::int64_t alone = KindOfLayer{m, "megatron", 1}.emit().saved();
     for (const std::int64_t t : {2, 4}) CHECK(KindOfLayer{m, "megatron", t}.emit().saved() * t == alone);
   }
-  // Mamba-2 of Megatron, per token: normed input 2 h; z, x, B, C and steps 2 (2 * 128 + 2 * 128 + 8); output of the
+  // Mamba-2 of Megatron, per token: the norm's input and its output 2 h each; z, x, B, C and steps 2 (2 * 128 + 2 * 128 + 8); output of the
   // scan, gated, and normalised 3 * 2 * 128, a statistic of each of 4 groups in fp32
   KindOfLayer mamba{tiny_mamba(), "megatron", 4};
-  CHECK(mamba.emit().saved() == kTokens * (2 * 64 + 2 * 520 + 6 * 128 + 4 * 4) / 4);
+  CHECK(mamba.emit().saved() == kTokens * (4 * 64 + 2 * 520 + 6 * 128 + 4 * 4) / 4);
 }
 
 TEST_CASE("a mixer that every rank has whole: all tokens come, nothing of it is summed") {
