@@ -17,15 +17,13 @@ namespace {
 
 using Counts = std::vector<std::pair<std::int64_t*, const char*>>;
 
-/// Kinds of layers that a trainer may or may not share, as its record calls them (FrameworkTensorParallel::layers), and
-/// what of them ranks divide.
+/// A kind of layers that a trainer may or may not share, as its record calls it (FrameworkTensorParallel::layers), and
+/// what of it ranks divide.
 struct SharedLayerRow {
   const char *name, *title;
-  bool (*is_in)(const ModelSpec&);
+  bool (*is_mixed_by)(const ModelSpec&, Mixer);  // nullptr: full attention with heads of its own
   Counts (*counts)(ModelSpec&);
 };
-
-bool has_mixer(const ModelSpec& m, Mixer mixer) { return std::ranges::find(m.mixers, mixer) != m.mixers.end(); }
 
 /// A head of Mamba-2 takes the B and C of its group along, so that groups are divided too.
 Counts mamba2_counts(ModelSpec& m) {
@@ -37,25 +35,31 @@ Counts delta_counts(ModelSpec& m) {
 }
 Counts no_counts(ModelSpec&) { return {}; }
 
+template <Mixer kMixer>
+bool is_mixer(const ModelSpec&, Mixer mixer) {
+  return mixer == kMixer;
+}
+bool is_plain_delta(const ModelSpec& m, Mixer mixer) { return has_delta_net(mixer) && m.delta_net.gate_rank == 0; }
+bool is_kimi_delta(const ModelSpec& m, Mixer mixer) { return has_delta_net(mixer) && m.delta_net.gate_rank > 0; }
+
 // Sources: NVIDIA/Megatron-LM megatron/core/ssm/mamba_mixer.py @d98e8a64 (in_proj is a column of z, x, B, C and time
 // steps, each by heads or groups; conv1d by its channels; A, D and dt_bias by heads; the norm by groups; out_proj a
 // row), megatron/core/ssm/gated_delta_net/common.py @d98e8a64 (the same; the norm of a head is whole on every rank).
 constexpr std::array kSharedLayers{
-    SharedLayerRow{"mamba-2", "Mamba-2", [](const ModelSpec& m) { return has_mixer(m, Mixer::Mamba2); }, mamba2_counts},
-    SharedLayerRow{"attention-and-mamba-2", "attention beside Mamba-2",
-                   [](const ModelSpec& m) { return has_mixer(m, Mixer::AttentionAndMamba2); }, mamba2_counts},
-    SharedLayerRow{"delta-net", "gated delta nets",
-                   [](const ModelSpec& m) { return has_mixer(m, Mixer::DeltaNet) && m.delta_net.gate_rank == 0; },
-                   delta_counts},
-    SharedLayerRow{"kimi-delta", "Kimi delta attention",
-                   [](const ModelSpec& m) { return has_mixer(m, Mixer::DeltaNet) && m.delta_net.gate_rank > 0; },
-                   no_counts},
-    SharedLayerRow{"mamba-1", "the first Mamba", [](const ModelSpec& m) { return has_mixer(m, Mixer::Mamba1); },
-                   no_counts},
-    SharedLayerRow{"short-convolution", "short convolutions",
-                   [](const ModelSpec& m) { return has_mixer(m, Mixer::ShortConvolution); }, no_counts},
-    SharedLayerRow{"global-heads", "full attention whose heads are not those of the windowed layers",
-                   [](const ModelSpec& m) { return m.global.is_present(); }, no_counts}};
+    SharedLayerRow{"mamba-2", "Mamba-2", is_mixer<Mixer::Mamba2>, mamba2_counts},
+    SharedLayerRow{"attention-and-mamba-2", "attention beside Mamba-2", is_mixer<Mixer::AttentionAndMamba2>,
+                   mamba2_counts},
+    SharedLayerRow{"delta-net", "gated delta nets", is_plain_delta, delta_counts},
+    SharedLayerRow{"kimi-delta", "Kimi delta attention", is_kimi_delta, no_counts},
+    SharedLayerRow{"mamba-1", "the first Mamba", is_mixer<Mixer::Mamba1>, no_counts},
+    SharedLayerRow{"short-convolution", "short convolutions", is_mixer<Mixer::ShortConvolution>, no_counts},
+    SharedLayerRow{"global-heads", "full attention whose heads are not those of the windowed layers", nullptr,
+                   no_counts}};
+
+bool has_layer(const ModelSpec& m, const SharedLayerRow& row) {
+  if (!row.is_mixed_by) return m.global.is_present();
+  return std::ranges::any_of(m.mixers, [&](Mixer mixer) { return row.is_mixed_by(m, mixer); });
+}
 
 bool is_listed(const std::vector<std::string>& names, const SharedLayerRow& row) {
   return std::ranges::find(names, row.name) != names.end();
@@ -63,20 +67,16 @@ bool is_listed(const std::vector<std::string>& names, const SharedLayerRow& row)
 
 /// Says whether every rank has the mixer of these layers whole.
 bool is_whole(const ModelSpec& m, const LayerKind& kind, const FrameworkTensorParallel& trainer) {
-  ModelSpec alone = m;
-  alone.mixers = {kind.mixer};
-  alone.global = {};
   return std::ranges::any_of(kSharedLayers, [&](const SharedLayerRow& row) {
-    return is_listed(trainer.whole_layers, row) && row.is_in(alone);
+    return row.is_mixed_by && is_listed(trainer.whole_layers, row) && row.is_mixed_by(m, kind.mixer);
   });
 }
 
 /// A kind of layers of which the record says nothing, or nullptr.
 const SharedLayerRow* unknown_layer(const ModelSpec& m, const std::vector<std::string>& known,
-                                    const std::vector<std::string>& whole, bool are_recurrent_alone) {
+                                    const std::vector<std::string>& whole = {}) {
   const auto row = std::ranges::find_if(kSharedLayers, [&](const SharedLayerRow& r) {
-    if (are_recurrent_alone && !m.is_hybrid()) return false;
-    return r.is_in(m) && !is_listed(known, r) && !is_listed(whole, r);
+    return has_layer(m, r) && !is_listed(known, r) && !is_listed(whole, r);
   });
   return row == kSharedLayers.end() ? nullptr : &*row;
 }
@@ -93,7 +93,7 @@ ModelSpec part_of(const ModelSpec& whole, std::int64_t ways, const FrameworkTens
   for (std::int64_t* kv : {&part.num_key_value_heads, &part.global.num_key_value_heads})
     *kv = std::max<std::int64_t>(std::min<std::int64_t>(*kv, 1), *kv / ways);
   for (const SharedLayerRow& row : kSharedLayers)
-    if (row.is_in(whole) && !is_listed(trainer.whole_layers, row))
+    if (has_layer(whole, row) && !is_listed(trainer.whole_layers, row))
       for (const auto& [count, title] : row.counts(part)) *count /= ways;
   part.intermediate_size /= ways;
   part.moe.shared_intermediate_size /= ways;
@@ -124,7 +124,7 @@ std::string wrong_cut(const ModelSpec& m, const ModelWeights& whole, const Model
 std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
-  if (const SharedLayerRow* row = unknown_layer(m, trainer.layers, trainer.whole_layers, false))
+  if (const SharedLayerRow* row = unknown_layer(m, trainer.layers, trainer.whole_layers))
     return no_layer("tp", *row, m, framework);
   if (m.latent.is_present() && !trainer.latent) return no("latent attention");
   if (m.vision.is_present() && !trainer.towers) return no("vision towers");
@@ -141,7 +141,7 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
     return fmt::format("tp {} does not divide the shared expert's width of {}", ways, m.moe.shared_intermediate_size);
   ModelSpec counted = m;
   for (const SharedLayerRow& row : kSharedLayers)
-    if (row.is_in(m) && !is_listed(trainer.whole_layers, row))
+    if (has_layer(m, row) && !is_listed(trainer.whole_layers, row))
       for (const auto& [count, title] : row.counts(counted))
         if (*count % ways != 0) return fmt::format("tp {} does not divide {} {}", ways, *count, title);
   for (const std::int64_t kv : {m.num_key_value_heads, m.global.num_key_value_heads}) {
@@ -208,7 +208,8 @@ void keep_mixer_whole(StateList& states, const std::vector<WeightTensor>& tensor
 }
 
 /// Both factors of a gathered adapter are cut: A of a column along the rank, B of a row along the outputs.
-void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, std::int64_t ways, bool has_whole_mixer) {
+void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, std::int64_t ways,
+                  bool has_whole_mixer) {
   for (StateTensor& state : states) {
     if (state.kind != StateKind::Adapter) continue;
     if (has_whole_mixer && is_of_mixer(tensors[state.tensor])) continue;
@@ -260,16 +261,16 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   return wrong.empty() ? "" : fmt::format("tp: {} of {} is not listed by heads", wrong, model.model_type);
 }
 
-/// A recurrence reads its tokens in order: ranks that share a sequence have all of it, and a part of the heads that tensor
-/// parallelism leaves. B and C of a group are copied where there are fewer groups than ranks.
+/// A recurrence reads its tokens in order: ranks that share a sequence have all of it, and a part of the heads that
+/// tensor parallelism leaves. B and C of a group are copied where there are fewer groups than ranks.
 static std::string why_not_in_order(const ModelSpec& model, const FrameworkConvention& framework, const Mesh& mesh) {
   if (!model.is_hybrid()) return {};
   const std::vector<std::string>& known = framework.context_parallel.layers;
-  if (const SharedLayerRow* row = unknown_layer(model, known, {}, true)) return no_layer("cp", *row, model, framework);
+  if (const SharedLayerRow* row = unknown_layer(model, known)) return no_layer("cp", *row, model, framework);
   const std::int64_t ways = mesh.ways(Axis::Cp);
   ModelSpec own = model;
   for (const SharedLayerRow& row : kSharedLayers) {
-    if (!row.is_in(model)) continue;
+    if (!has_layer(model, row)) continue;
     for (const auto& [count, title] : row.counts(own)) {
       const std::int64_t left = *count / mesh.ways(Axis::Tp);
       const bool is_copied = count == &own.mamba2.num_groups && left > 0 && ways % left == 0;

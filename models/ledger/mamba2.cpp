@@ -111,8 +111,8 @@ void mamba2_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(projected, dprojected);
 }
 
-/// Megatron runs convolution, scan and gate as one kernel, the norm and the output projection behind it. Ranks that share
-/// sequences have all positions of some heads in the kernel, and all heads of some positions behind it.
+/// Megatron runs convolution, scan and gate as one kernel, the norm and the output projection behind it. Ranks that
+/// share sequences have all positions of some heads in the kernel, and all heads of some positions behind it.
 bool is_kernel_alone(const Tape& t) {
   return t.c.framework.layers.mamba_output_apart || t.c.model.split.context_ways > 1;
 }

@@ -12,8 +12,8 @@ LayerOp& scan_op(Tape& tape, std::initializer_list<LocalId> reads, std::initiali
 /// A causal convolution with a kernel per channel (causal_conv1d), which keeps its input.
 LocalId convolution(Tape& tape, LocalId x);
 
-/// A recurrence reads its tokens in order, so that ranks which share a sequence exchange positions for heads before it and
-/// back behind it. Gives a tensor like `x`, or of `elements`; one rank: x.
+/// A recurrence reads its tokens in order, so that ranks which share a sequence exchange positions for heads before it
+/// and back behind it. Gives a tensor like `x`, or of `elements`; one rank: x.
 LocalId all_positions(Tape& tape, LocalId x, const char* name, std::int64_t elements = 0);
 
 /// FLOPs of the scan forward, per token.

@@ -85,10 +85,8 @@ ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained, bool sum_by_them
   t.then_backward(scatter_input_gradient, {x, all});
   if (!t.c.framework.tensor_parallel.gathers_again || !are_trained) return {.value = all, .is_shared = true};
   t.explain_saved(x, "gathered again for the weight gradient");
-  return {.value = all,
-          .again = with_all_tokens(t, x, "input of all tokens, gathered again"),
-          .own = x,
-          .is_shared = true};
+  return {
+      .value = all, .again = with_all_tokens(t, x, "input of all tokens, gathered again"), .own = x, .is_shared = true};
 }
 
 ColumnInput enter_columns(Tape& t, LocalId x, const LinearRef& first) {

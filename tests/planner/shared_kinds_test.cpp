@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.h"
 #include "models/catalogue.h"
 #include "models/rank_model.h"
 #include "planner/plan_builder.h"
@@ -25,7 +26,8 @@ struct KindOfLayer {
   LayerGraph graph;
 
   KindOfLayer(ModelSpec model, const char* trainer, std::int64_t ways, bool splits_sequence = true)
-      : spec(std::move(model)), framework(resolve_framework(trainer, {}, spec.model_type)) {
+      : spec(std::move(model)),
+        framework(resolve_framework(trainer, {}, spec.model_type)) {
     recipe.seq_len = 64;
     recipe.precision = Precision::Bf16Mixed;
     recipe.attention = AttentionKernel::Cudnn;
@@ -66,8 +68,8 @@ struct KindOfLayer {
   }
   KindOfLayer& emit() {
     const TrainedModel model = part();
-    LedgerContext c = make_context(model, recipe, framework,
-                                   resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec));
+    LedgerContext c =
+        make_context(model, recipe, framework, resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec));
     c.kind = kind;
     emit_layer(graph, c);
     return *this;
@@ -141,7 +143,8 @@ TEST_CASE("Qwen3-Next's delta net: heads are divided, the norm of a head is whol
   }
 }
 
-TEST_CASE("Qwen3-Next's attention beside it: 16 heads and their gates are divided, 2 KV heads held by 2 of 4 ranks each") {
+TEST_CASE(
+    "Qwen3-Next's attention beside it: 16 heads and their gates are divided, 2 KV heads held by 2 of 4 ranks each") {
   // heads of 256: q and gate 8192 outputs, k and v 512 each, o 4096 inputs; norms of q and k 256 each
   const std::int64_t queries = 2048 * 8192 + 4096 * 2048, keys = 2 * 2048 * 512, expert = 3 * 2048 * 512;
   const std::int64_t whole = 2 * 256 + 2 * 2048 + 2048 * 512 + 2048;
@@ -236,8 +239,13 @@ TEST_CASE("what a mixer keeps is one t-th of what one rank does") {
     const std::int64_t alone = KindOfLayer{m, "megatron", 1}.emit().saved();
     for (const std::int64_t t : {2, 4}) CHECK(KindOfLayer{m, "megatron", t}.emit().saved() * t == alone);
   }
-  // Mamba-2 of Megatron, per token: the norm's input and its output 2 h each; z, x, B, C and steps 2 (2 * 128 + 2 * 128 + 8); output of the
-  // scan, gated, and normalised 3 * 2 * 128, a statistic of each of 4 groups in fp32
+  for (const char* name : {"nemotron-nano-9b-v2", "gemma-3-12b-text", "qwen3-next-80b-a3b"}) {
+    CAPTURE(name);
+    const std::int64_t alone = KindOfLayer::of(name, "megatron", 1).emit().saved();
+    for (const std::int64_t t : {2, 4}) CHECK(KindOfLayer::of(name, "megatron", t).emit().saved() * t == alone);
+  }
+  // Mamba-2 of Megatron, per token: the norm's input and its output 2 h each; z, x, B, C and steps 2 (2 * 128 + 2 * 128
+  // + 8); output of the scan, gated, and normalised 3 * 2 * 128, a statistic of each of 4 groups in fp32
   KindOfLayer mamba{tiny_mamba(), "megatron", 4};
   CHECK(mamba.emit().saved() == kTokens * (4 * 64 + 2 * 520 + 6 * 128 + 4 * 4) / 4);
 }
@@ -273,8 +281,7 @@ TEST_CASE("adapters of a mixer: replicated and gathered as those of other column
     layer.recipe.lora.rank = 8;
     CHECK(layer.held() == KindOfLayer::Sums{(a_columns + b_columns + a_rows + b_rows) / t, 0});
     layer.framework.tensor_parallel.adapters = AdapterSplit::Replicated;
-    CHECK(layer.held() ==
-          KindOfLayer::Sums{a_columns + b_columns / t + a_rows / t + b_rows, a_columns + b_rows});
+    CHECK(layer.held() == KindOfLayer::Sums{a_columns + b_columns / t + a_rows / t + b_rows, a_columns + b_rows});
   }
   // Megatron's output projection of Mamba-2 is a linear like others, and takes one: in_proj 64 -> 520, out 128 -> 64
   KindOfLayer mamba{tiny_mamba(), "megatron", 2};
@@ -297,7 +304,8 @@ TEST_CASE("ranks that share a sequence exchange positions for heads around a rec
   KindOfLayer net{tiny_nets(), "megatron", 2};
   net.in_context(2).emit();
   // q, k, v and z of half the heads, beta and decay; what is normalised and gated
-  CHECK(net.exchanged(Exchange::AllToAll, net.graph.forward, Axis::Cp) == Bytes64{own * 192 * 2, own * 8 * 2, own * 64 * 2});
+  CHECK(net.exchanged(Exchange::AllToAll, net.graph.forward, Axis::Cp) ==
+        Bytes64{own * 192 * 2, own * 8 * 2, own * 64 * 2});
   CHECK(KindOfLayer{tiny_nets(), "megatron", 2}.in_context(4).refusal() ==
         "cp 4 does not divide the 2 key heads of the delta net of a rank");
   CHECK(KindOfLayer{tiny_nets(), "megatron-swift", 1}.in_context(2).refusal() ==
@@ -308,8 +316,8 @@ TEST_CASE("ranks that share a sequence exchange positions for heads around a rec
 TEST_CASE("a kind of layers that a trainer does not divide is refused by its name and the model's") {
   CHECK(KindOfLayer::of("granite-4.0-h-micro", "megatron", 2).refusal() ==
         "tp 2 does not divide 1 groups of B and C in Mamba-2");
-  CHECK(KindOfLayer::of("nemotron-h-8b", "megatron-swift", 2).refusal() ==
-        "megatron-swift has no tp of Mamba-2 (nemotron-h-8b) that is planned");
+  CHECK(KindOfLayer::of("falcon-h1-7b", "megatron-swift", 2).refusal() ==
+        "megatron-swift has no tp of attention beside Mamba-2 (falcon-h1-7b) that is planned");
   CHECK(KindOfLayer::of("falcon-h1-7b", "megatron", 2).refusal() ==
         "tp 2 does not divide 1 groups of B and C in Mamba-2");
   CHECK(KindOfLayer::of("kimi-linear-48b-a3b", "megatron", 2).refusal() ==
@@ -322,6 +330,28 @@ TEST_CASE("a kind of layers that a trainer does not divide is refused by its nam
   KindOfLayer odd{tiny_mamba(), "megatron", 4};
   odd.spec.mamba2.num_heads = 12, odd.spec.mamba2.num_groups = 6;
   CHECK(odd.refusal() == "tp 4 does not divide 6 groups of B and C in Mamba-2");
+}
+
+TEST_CASE("adapters of Mamba-2 that give NaN under a trainer are refused before the run") {
+  KindOfLayer layer = KindOfLayer::of("nemotron-nano-9b-v2", "megatron-swift", 2);
+  layer.recipe.method = Method::Lora;
+  CHECK_THROWS_WITH_AS(prepare(layer.spec, layer.recipe, layer.framework),
+                       doctest::Contains("out_proj takes no adapter in models of type nemotron_h"), InputError);
+  layer.recipe.lora.targets = {"q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"};
+  CHECK_NOTHROW(prepare(layer.spec, layer.recipe, layer.framework));
+}
+
+TEST_CASE("records list kinds of layers by names that exist") {
+  for (const FrameworkConvention& record : list_frameworks())
+    for (const char* type : {"", "qwen3_next", "qwen3_5", "qwen3_5_moe_text", "nemotron_h", "falcon_h1", "gemma4"}) {
+      const FrameworkConvention& f = resolve_framework(record.name, {}, type);
+      for (const auto* names : {&f.tensor_parallel.layers, &f.tensor_parallel.whole_layers, &f.context_parallel.layers})
+        for (const std::string& name : *names) {
+          CAPTURE(record.name);
+          CAPTURE(name);
+          CHECK(is_shared_layer(name));
+        }
+    }
 }
 
 TEST_CASE("attention and Mamba-2 side by side: each gathers the normed input and scatters its sum") {
@@ -351,6 +381,7 @@ TEST_CASE("programs of shared recurrent layers hold their invariants, and are th
               plan.recipe.method = method;
               plan.recipe.checkpointing = checkpointing;
               plan.recipe.grad_accum = 3;
+              if (method == Method::Lora) plan.recipe.lora.targets = {"q_proj", "up_proj"};
               plan.options.tp = 2, plan.options.cp = cp, plan.options.splits_sequence = splits;
               plan.strategy = make_strategy("zero1", plan.cluster, plan.options);
               if (!why_not_shared(m, plan.recipe, plan.framework, "zero1", plan.strategy.mesh).empty() ||
