@@ -126,6 +126,8 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
   if (const SharedLayerRow* row = unknown_layer(m, trainer.layers, trainer.whole_layers))
     return no_layer("tp", *row, m, framework);
+  // its layers exchange more often than a program has blocks for (kNoBlock)
+  if (m.global.is_present() && m.moe.is_present()) return no("experts beside full attention with heads of its own");
   if (m.latent.is_present() && !trainer.latent) return no("latent attention");
   if (m.vision.is_present() && !trainer.towers) return no("vision towers");
   if (m.vision.is_attended) return no("layers that attend to images");
