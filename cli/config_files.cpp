@@ -277,7 +277,7 @@ std::string divide_as_files(const ConfigReading& configs, EstimateRequest& reque
   const std::int64_t needed = that_train + engine.gpus, files_own = engine.gpus;
   if (in_all == needed) return "";
   const StrategyOptions& o = request.options;
-  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep), tp = std::max<std::int64_t>(1, engine.tp);
+  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep * o.etp), tp = std::max<std::int64_t>(1, engine.tp);
   // settings that count whole machines divide several of them by machines
   const bool counts_machines = configs.setup.counts_engine.value_or(false) && request.cluster.num_nodes() > 1;
   const std::int64_t unit = counts_machines ? std::lcm(tp, request.cluster.gpus_per_node) : tp;
@@ -347,6 +347,7 @@ SettledData settle_configs(const CLI::App& app, const ConfigReading& configs, Es
       std::ranges::find(request.recipe.lora.targets, kUsualTargets) != request.recipe.lora.targets.end();
   if (has_usual || (!is_given(app, "--lora") && !is_given(app, "--qlora"))) settle_targets(request, notes);
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
+  if (!is_given(app, "--etp")) settle_experts(configs, request);
   const bool has_gpus = !request.cluster.gpus.empty();  // else plan looks for some
   if (has_gpus && !is_given(app, "--strategy")) settle_strategy(configs, request, notes);
   if (has_gpus && !is_given(app, "--grad-accum") && !is_given(app, "--global-batch"))

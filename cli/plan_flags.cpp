@@ -12,6 +12,7 @@
 #include "cli/flag_ranges.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
+#include "models/token_dispatcher.h"
 #include "models/trained_names.h"
 #include "models/training_method.h"
 #include "planner/changes.h"
@@ -338,6 +339,22 @@ constexpr std::array kFlags{
     PlanFlag{"--ep", "E", kStrategy,
              "GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1",
              [](Request& r, Text v) { r.options.ep = to_integer(v); }},
+    PlanFlag{"--etp", "E", kStrategy,
+             "GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1",
+             [](Request& r, Text v) { r.options.etp = to_integer(v); }},
+    PlanFlag{
+        "--expert-imbalance", "X", kStrategy,
+        "tokens of the fullest of the GPUs that share experts, over the mean: it needs more memory, and the others "
+        "wait. Default 1",
+        [](Request& r, Text v) { r.recipe.routing.imbalance = parse_number(v, "--expert-imbalance"); }},
+    PlanFlag{"--expert-capacity", "F", kStrategy,
+             "tokens that an expert takes at most, over an even share; the others are dropped. Default: none are",
+             [](Request& r, Text v) { r.recipe.routing.capacity = parse_number(v, "--expert-capacity"); }},
+    PlanFlag{"--pad-experts", "", kStrategy, "… and it computes as many whatever comes",
+             [](Request& r, Text) { r.recipe.routing.pads_to_capacity = true; }},
+    PlanFlag{"--dispatcher", "all-to-all|deepep", kStrategy,
+             "what brings tokens to experts: a copy for each expert, or one for each GPU (deepep). Default all-to-all",
+             [](Request& r, Text v) { r.recipe.routing.dispatcher = find_token_dispatcher(v); }},
     PlanFlag{
         "--pp", "P", kStrategy,
         "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",

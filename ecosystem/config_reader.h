@@ -104,6 +104,9 @@ void settle_positions(const ConfigReading& reading, EstimateRequest& request);
 /// do not divide it.
 void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);
 
+/// Once the model is known: how many ranks share each expert, where the files leave it to those that share each layer.
+void settle_experts(const ConfigReading& reading, EstimateRequest& request);
+
 /// Once the cluster is known: the strategy that the files mean on so many GPUs, and what does not go with them.
 /// Requires: request is the reading's, with cluster.
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);

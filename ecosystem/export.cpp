@@ -83,6 +83,8 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   std::vector<std::string> notes;
   settle_trained(reading, r, notes);
   keep_spelling(r, job.request);
+  r.recipe.routing.imbalance = job.request.recipe.routing.imbalance;  // of the data, which no file states
+  settle_experts(reading, r);
   settle_strategy(reading, r, notes);
   settle_passes(reading, r, notes);
   if (generates(r.recipe) && rollout_convention(r.recipe.framework->name)) {
@@ -308,7 +310,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
   const Mesh& mesh = job.strategy.mesh;
   const bool is_divided =
-      mesh.ways(Axis::Tp) > 1 || mesh.ways(Axis::Ep) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns());
+      mesh.ways(Axis::Tp) > 1 || mesh.shares_experts() || (mesh.num_stages() > 1 && !job.strategy.takes_turns());
   if (!target.divides_layers && is_divided)
     return refuse(answer,
                   fmt::format("the files of {} do not say tensor, expert and pipeline parallelism", target.name),

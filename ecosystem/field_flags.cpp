@@ -7,6 +7,7 @@
 
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/token_dispatcher.h"
 #include "planner/strategy.h"
 
 namespace gpuplan {
@@ -32,6 +33,13 @@ std::string checkpointing_words(Request r, const Strategy& /*strategy*/) {
   return flag("--checkpointing", checkpointing_text(r.recipe));
 }
 std::string loss_words(Request r, const Strategy& /*strategy*/) { return flag("--loss", loss_text(r.recipe)); }
+std::string routing_words(Request r, const Strategy& /*strategy*/) {
+  const Routing& routing = r.recipe.routing;
+  std::string text = flag("--dispatcher", routing.dispatcher->name);
+  if (routing.imbalance > 1) text += fmt::format(" --expert-imbalance {:g}", routing.imbalance);
+  if (routing.capacity) text += fmt::format(" --expert-capacity {:g}", *routing.capacity);
+  return text + (routing.pads_to_capacity ? " --pad-experts" : "");
+}
 /// Strategies that shard over all GPUs, or over none, say it by their name.
 std::string shard_words(Request /*r*/, const Strategy& s) {
   return s.mesh.copies() > 1 && s.mesh.shard_ways() > 1 ? flag("--shard-size", std::to_string(s.mesh.shard_ways()))
@@ -85,6 +93,7 @@ constexpr std::array kFieldFlags{
               }},
     FieldFlag{"fp8_matmul", [](Request r, const Strategy&) { return on_or_off("--fp8", r.recipe.fp8_matmul); }},
     FieldFlag{"offload", [](Request r, const Strategy&) { return flag("--offload", offload_list(r.recipe.offload)); }},
+    FieldFlag{"routing", routing_words},
     FieldFlag{"images.train",
               [](Request r, const Strategy&) { return flag("--train-vision", to_string(r.recipe.images.train)); }},
     FieldFlag{"framework", [](Request r, const Strategy&) { return flag("--framework", r.recipe.framework->name); }},
@@ -94,6 +103,7 @@ constexpr std::array kFieldFlags{
     FieldFlag{"dp_shard", shard_words},
     FieldFlag{"cp", [](Request, const Strategy& s) { return flag("--cp", std::to_string(s.mesh.ways(Axis::Cp))); }},
     FieldFlag{"ep", [](Request, const Strategy& s) { return flag("--ep", std::to_string(s.mesh.ways(Axis::Ep))); }},
+    FieldFlag{"etp", [](Request, const Strategy& s) { return flag("--etp", std::to_string(s.mesh.ways(Axis::Etp))); }},
     FieldFlag{"pp", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
     FieldFlag{"reshard_after_forward",
               [](Request, const Strategy& s) { return on_or_off("--no-reshard", !s.layout.reshards_after_forward); }},

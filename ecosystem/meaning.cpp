@@ -15,6 +15,7 @@
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/rollout.h"
+#include "models/token_dispatcher.h"
 #include "models/training_method.h"
 
 namespace gpuplan {
@@ -475,7 +476,12 @@ class Reader {
     if (o.cp > 1 && s_.context_exchange)
       o.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
     o.ep = degree(s_.expert_parallel), o.pp = degree(s_.pipeline_parallel);
+    o.etp = degree(s_.expert_tensor_parallel);  // 0 is settled when the model is known
     o.virtual_stages = degree(s_.virtual_stages);
+    Routing& routing = r_.recipe.routing;
+    if (s_.expert_capacity && *s_.expert_capacity > 0) routing.capacity = *s_.expert_capacity;
+    routing.pads_to_capacity = routing.capacity && holds(s_.pads_experts);
+    if (s_.dispatcher) routing.dispatcher = find_token_dispatcher(*s_.dispatcher);
     if (o.pp > kMostStages || !(s_.first_stage_layers || s_.last_stage_layers)) return;
     o.stage_layers.assign(std::size_t(o.pp), 0);
     o.stage_layers.front() = s_.first_stage_layers.value_or(0);

@@ -15,6 +15,7 @@
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/token_dispatcher.h"
 #include "models/trained_names.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
@@ -269,7 +270,7 @@ void write_fake_quantisers(Setup& s, const Recipe& r) {
   if (inputs != "none") s.qat_inputs = inputs;
 }
 
-void write_degrees(Setup& s, const Strategy& strategy) {
+void write_degrees(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
   const Mesh& mesh = strategy.mesh;
   const auto write = [](Setup::Count& fact, std::int64_t ways) {
     if (ways > 1) fact = ways;
@@ -291,6 +292,13 @@ void write_degrees(Setup& s, const Strategy& strategy) {
     }
   }
   write(s.expert_parallel, mesh.ways(Axis::Ep));
+  write(s.expert_tensor_parallel, mesh.ways(Axis::Etp));
+  if (request.model.moe.is_present() && mesh.ways(Axis::Tp) > 1)  // some trainers take tp where nothing is said
+    s.expert_tensor_parallel = mesh.ways(Axis::Etp);
+  const Routing& routing = request.recipe.routing;
+  s.expert_capacity = routing.capacity;
+  if (routing.pads_to_capacity) s.pads_experts = true;
+  if (routing.dispatcher != Routing{}.dispatcher) s.dispatcher = routing.dispatcher->name;
 }
 
 }  // namespace
@@ -307,7 +315,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.batch_replicas());
   write_rollout(s, request, strategy);
-  write_degrees(s, strategy);
+  write_degrees(s, request, strategy);
   write_kernels(s, request.recipe);
   write_unfrozen(s, request.recipe);
   write_frozen_layers(s, request);

@@ -219,6 +219,11 @@ bool goes_on_alone(const EstimateRequest& request) {
 
 }  // namespace
 
+void settle_experts(const ConfigReading& reading, EstimateRequest& request) {
+  if (reading.setup.expert_tensor_parallel == 0 && request.model.moe.is_present())
+    request.options.etp = request.options.tp;
+}
+
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
   const Setup& s = reading.setup;
   const std::int64_t num_gpus = request.cluster.num_gpus();

@@ -152,6 +152,10 @@ struct Setup {
   Flag shards_optimizer;  // of copies of the model: Megatron's distributed optimizer
   Count shard_ranks;      // of one copy, with those that share sequences; dp_shard: without these
   Count dp_replicate, dp_shard, tensor_parallel, context_parallel, pipeline_parallel, virtual_stages, expert_parallel;
+  Count expert_tensor_parallel;                 // 0: as many as share each layer
+  Number expert_capacity;                       // rows that an expert takes at most, over an even share
+  Flag pads_experts;                            // … and it takes as many whatever comes
+  Word dispatcher;                              // a row of data/token_dispatchers.yaml
   Count first_stage_layers, last_stage_layers;  // of a pipeline; the others have the rest evenly
   Word stage_layers;                            // where those between are unlike
   Flag splits_sequence;                         // between the products of ranks that share layers

@@ -221,6 +221,7 @@ void read_experts(Fields& f, FrameworkExperts& experts) {
   f.optional("router", experts.router);
   f.optional("weighs_inside", experts.weighs_inside);
   f.optional("weighs_bias", experts.weighs_bias);
+  f.optional("has_capacity", experts.has_capacity);
 }
 
 void read_quantisation(Fields& f, FrameworkQuantisation& quantisation) {
@@ -284,6 +285,8 @@ void read_expert_parallel(Fields& f, FrameworkExpertParallel& split) {
   f.optional("adapters", split.adapters);
   f.optional("quantised", split.quantised);
   f.optional("beside_tensor", split.beside_tensor);
+  f.optional("cuts_experts", split.cuts_experts);
+  f.optional("dispatchers", split.dispatchers);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {

@@ -293,6 +293,7 @@ struct FrameworkExperts {
   RouterWeight router = RouterWeight::Stored;
   bool weighs_inside = false;  // the router's weights multiply an expert's activation; false: its output
   bool weighs_bias = false;    // the bias of its last product is multiplied and added by itself, in fp32
+  bool has_capacity = false;   // an expert can have a number of rows that it takes at most (Routing::capacity)
 };
 
 /// Weights that a base in 4 or 8 bit stores so.
@@ -391,6 +392,8 @@ struct FrameworkExpertParallel {
   std::vector<std::string> strategies;       // names of planner/strategy.h that it goes with; empty: it has none
   bool adapters = false, quantised = false;  // a run with adapters, or a quantised base, can have it
   bool beside_tensor = false;                // ranks that share layers share the experts too, each whole
+  bool cuts_experts = false;                 // … or each cut among some of them (expert tensor parallelism)
+  std::vector<std::string> dispatchers;      // rows of models/token_dispatcher.h that it has beside the usual one
 };
 
 /// Stages of layers that work on several micro-batches at once (pipeline parallelism).

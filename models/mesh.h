@@ -15,7 +15,7 @@ namespace gpuplan {
 
 /// In rank order, the innermost first: ranks that differ along the first one alone are neighbours. The ranks of a stage
 /// are laid out twice: for what all of them have, and for experts.
-enum class Axis : std::uint8_t { None, Tp, Cp, DpShard, DpReplicate, Ep, ExpertData, Pp, Count };
+enum class Axis : std::uint8_t { None, Tp, Cp, DpShard, DpReplicate, Etp, Ep, ExpertData, Pp, Count };
 constexpr std::size_t kNumAxes = std::size_t(Axis::Count);
 
 struct AxisRow {
@@ -40,6 +40,11 @@ inline constexpr std::array kAxes{
             .name = "dp_replicate",
             .splits_batch = true,
             .ranks = "copies of a shard group, or of the model"},
+    AxisRow{.axis = Axis::Etp,
+            .name = "etp",
+            .divides_layer = true,
+            .is_of_experts = true,
+            .ranks = "of the ranks of a stage, those that share each expert"},
     AxisRow{.axis = Axis::Ep,
             .name = "ep",
             .divides_layer = true,
@@ -110,13 +115,21 @@ class Mesh {
   std::int64_t ranks_of_experts() const {
     return ways(Axis::Tp) * (ways(Axis::DpShard) > 1 ? ways(Axis::DpShard) : ways(Axis::DpReplicate));
   }
-  /// Lays the ranks of a stage out for `ways` that share the experts. Requires: it divides them.
-  Mesh& set_expert_ways(std::int64_t ways) {
-    return set(Axis::Ep, ways).set(Axis::ExpertData, ceil_div(ranks_of_experts(), ways));
+  /// Lays the ranks of a stage out for `ways` that share the experts, each cut among `cut` of them. Requires: the
+  /// product divides them.
+  Mesh& set_expert_ways(std::int64_t ways, std::int64_t cut = 1) {
+    return set(Axis::Etp, cut).set(Axis::Ep, ways).set(Axis::ExpertData, ceil_div(ranks_of_experts(), ways * cut));
+  }
+  bool shares_experts() const { return ways(Axis::Ep) * ways(Axis::Etp) > 1; }
+  /// Machines that those who share the experts stand on.
+  std::int64_t expert_machines() const { return expert_machines_; }
+  Mesh& set_expert_machines(std::int64_t machines) {
+    expert_machines_ = machines;
+    return *this;
   }
   /// State of experts is cut, and copied, as that of the rest is, among the ranks that have the same experts.
   Domain experts_domain(const Domain& rest = {}) const {
-    if (ways(Axis::Ep) == 1) return rest;
+    if (!shares_experts()) return rest;
     const bool is_cut = ways(rest.shard) > 1;
     return {is_cut ? Axis::ExpertData : Axis::None, is_cut ? rest.replicate : Axis::ExpertData};
   }
@@ -164,6 +177,7 @@ class Mesh {
     Mesh out;
     out.splits_sequence_ = splits_sequence_;
     out.context_exchange_ = context_exchange_;
+    out.expert_machines_ = expert_machines_;
     for (const AxisRow& row : kAxes)
       if (row.divides_layer) out.ways_[std::size_t(row.axis)] = ways(row.axis);
     return out;
@@ -181,6 +195,7 @@ class Mesh {
   }
 
   std::array<std::int64_t, kNumAxes> ways_{};
+  std::int64_t expert_machines_ = 1;
   bool splits_sequence_ = false;
   ContextExchange context_exchange_{};
 };

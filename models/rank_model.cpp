@@ -10,6 +10,7 @@
 #include "models/adapter_kind.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "models/token_dispatcher.h"
 #include "models/training_method.h"
 
 namespace gpuplan {
@@ -102,6 +103,28 @@ ModelSpec part_of(const ModelSpec& whole, std::int64_t ways, const FrameworkTens
 }
 
 bool is_of_mixer(const WeightTensor& t) { return t.slot >= LinearSlot::MixIn && t.slot <= LinearSlot::MixOut; }
+
+/// The same with the width of each routed expert divided, where several ranks share it.
+ModelSpec with_cut_experts(ModelSpec spec, std::int64_t cut) {
+  spec.moe.intermediate_size /= cut;
+  return spec;
+}
+
+/// Routed weights that such a width does not divide, as a bias behind the last product is not: a family whose experts
+/// are not listed by it.
+std::string wrong_expert(const ModelSpec& spec, std::int64_t cut) {
+  const ModelWeights whole = list_weights(spec), part = list_weights(with_cut_experts(spec, cut));
+  for (std::size_t k = 0; k < whole.kinds.size(); ++k)
+    for (std::size_t i = 0; i < whole.kinds[k].tensors.size(); ++i) {
+      const WeightTensor &all = whole.kinds[k].tensors[i], &own = part.kinds[k].tensors[i];
+      const bool is_cut = all.is_routed && all.role != WeightRole::Bias;
+      const bool may_be_cut = all.is_routed && all.role == WeightRole::Bias;
+      const bool is_right =
+          own.elements() * cut == all.elements() ? all.is_routed : !is_cut && own.elements() == all.elements();
+      if (!is_right && !may_be_cut) return all.name;
+    }
+  return {};
+}
 
 /// Linears whose shape in `part` is not what their slot says: a family whose weights are not counted by heads.
 std::string wrong_cut(const ModelSpec& m, const ModelWeights& whole, const ModelWeights& part, std::int64_t ways,
@@ -252,7 +275,7 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
     return fmt::format("{} cannot split a quantised base", framework.name);
   if (recipe.qat != Qat::None) return "tp with fake quantisers is not planned yet";
   if (model.moe.is_present()) {
-    if (mesh.ways(Axis::Ep) == 1) return "tp without ep of mixtures of experts is not planned yet";
+    if (!mesh.shares_experts()) return "tp of mixtures of experts without ep or etp is not planned yet";
     if (!framework.expert_parallel.beside_tensor)
       return fmt::format("{} has no tp beside ep that is planned", framework.name);
     if (!mesh.splits_sequence()) return "tp beside ep needs --sp: ranks send each other their own tokens";
@@ -330,17 +353,59 @@ std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, con
   return {};
 }
 
+namespace {
+
+/// Says why tokens cannot go to experts so.
+std::string why_not_routed(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                           std::int64_t ways) {
+  const Routing& routing = recipe.routing;
+  const TokenDispatcher& dispatcher = *routing.dispatcher;
+  if (routing.capacity && !framework.experts.has_capacity)
+    return fmt::format("{} drops no tokens: experts have no capacity", framework.name);
+  if (&dispatcher != &token_dispatchers().front()) {
+    if (!std::ranges::count(framework.expert_parallel.dispatchers, dispatcher.name))
+      return fmt::format("{} has no {}", framework.name, dispatcher.title);
+    if (ways == 1) return fmt::format("{} is for ranks that share the experts: add --ep", dispatcher.title);
+    if (routing.pads_to_capacity) return fmt::format("{} does not pad the input of experts", dispatcher.title);
+  }
+  if (ways == 1 || !model.moe.is_present()) return {};
+  // a token goes to an expert once, so that a rank gets it as often as it has experts at most
+  const double most = double(ways) * double(std::min(model.moe.experts_per_token, model.moe.num_experts / ways)) /
+                      double(model.moe.experts_per_token);
+  if (routing.imbalance > most)
+    return fmt::format("--expert-imbalance {:g}: of {} ranks none can get more than {:g} times the mean",
+                       routing.imbalance, ways, most);
+  return {};
+}
+
+/// Says why ranks cannot share each expert.
+std::string why_not_cut_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                                std::int64_t cut) {
+  if (!framework.expert_parallel.cuts_experts) return fmt::format("{} has no etp that is planned", framework.name);
+  if (model.moe.intermediate_size % cut != 0)
+    return fmt::format("etp {} does not divide the experts' width of {}", cut, model.moe.intermediate_size);
+  if (recipe.is_adapter()) return "etp with adapters is not planned yet";
+  if (recipe.routing.dispatcher->sends_once)
+    return fmt::format("etp with {} is not planned yet", recipe.routing.dispatcher->title);
+  const std::string wrong = wrong_expert(model, cut);
+  return wrong.empty() ? "" : fmt::format("etp: {} of {} is not listed by width", wrong, model.model_type);
+}
+
+}  // namespace
+
 std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                                std::string_view strategy, const Mesh& mesh) {
   const FrameworkExpertParallel& trainer = framework.expert_parallel;
-  const std::int64_t ways = mesh.ways(Axis::Ep), experts = model.moe.num_experts;
-  if (ways == 1) return {};
+  const std::int64_t ways = mesh.ways(Axis::Ep), cut = mesh.ways(Axis::Etp), experts = model.moe.num_experts;
+  if (std::string why = why_not_routed(model, recipe, framework, ways); !why.empty()) return why;
+  if (!mesh.shares_experts()) return {};
   if (trainer.strategies.empty()) return fmt::format("{} has no expert parallelism that is planned", framework.name);
   if (std::ranges::find(trainer.strategies, strategy) == trainer.strategies.end())
     return fmt::format("{} has ep with {}", framework.name, fmt::join(trainer.strategies, ", "));
   if (!model.moe.is_present()) return fmt::format("ep: {} has no experts", model.name);
-  if (mesh.ranks_of_experts() % ways != 0)
-    return fmt::format("ep {} does not divide the {} ranks that could share experts", ways, mesh.ranks_of_experts());
+  if (mesh.ranks_of_experts() % (ways * cut) != 0)
+    return fmt::format("ep {}{} does not divide the {} ranks that could share experts", ways,
+                       cut > 1 ? fmt::format(" x etp {}", cut) : "", mesh.ranks_of_experts());
   if (experts % ways != 0) return fmt::format("ep {} does not divide the {} experts", ways, experts);
   if (recipe.is_adapter() && !trainer.adapters) return fmt::format("{} has no adapters beside ep", framework.name);
   if (recipe.is_adapter() && (recipe.lora.is_dora || !recipe.lora.kind->is_lora()))
@@ -348,22 +413,26 @@ std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, con
   if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
     return fmt::format("{} has no quantised base beside ep", framework.name);
   if (model.moe.computes_all) return "ep of experts that run on every token is not planned yet";
-  return {};
+  return cut > 1 ? why_not_cut_experts(model, recipe, framework, cut) : "";
 }
 
 TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
                         const Mesh& mesh) {
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   const std::int64_t ways = mesh.ways(Axis::Tp);
-  TrainedModel part = ways == 1 ? whole : prepare(part_of(whole.spec, ways, trainer), recipe, framework);
+  const std::int64_t cut = mesh.ways(Axis::Etp);
+  const ModelSpec spec = with_cut_experts(ways == 1 ? whole.spec : part_of(whole.spec, ways, trainer), cut);
+  TrainedModel part = ways * cut == 1 ? whole : prepare(spec, recipe, framework);
   part.parameters = whole.parameters;
   part.trainable = whole.trainable;
   part.split = {.ways = ways,
                 .splits_sequence = mesh.splits_sequence(),
                 .context_ways = mesh.ways(Axis::Cp),
                 .context_exchange = mesh.context_exchange(),
-                .expert_ways = mesh.ways(Axis::Ep)};
-  if (part.split.expert_ways > 1) cut_experts(part, part.split.expert_ways);
+                .expert_ways = mesh.ways(Axis::Ep),
+                .expert_cut = cut,
+                .expert_machines = mesh.expert_machines()};
+  if (mesh.shares_experts()) cut_experts(part, part.split.expert_ways);
   if (ways == 1) return part;
   const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors,
                           const std::vector<WeightTensor>& all, bool has_whole_mixer = false) {

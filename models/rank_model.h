@@ -27,7 +27,7 @@ inline constexpr std::int64_t kLeastContext = 8192;
 std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                                std::string_view strategy, const Mesh& mesh);
 
-/// The same of ranks that share the experts of each layer.
+/// The same of ranks that share the experts of each layer, or each expert; and why tokens cannot go to experts so.
 std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                                std::string_view strategy, const Mesh& mesh);
 

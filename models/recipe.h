@@ -109,6 +109,20 @@ struct ImageSpec {
   friend bool operator==(const ImageSpec&, const ImageSpec&) = default;
 };
 
+struct TokenDispatcher;
+const TokenDispatcher& row_named(std::string_view name, std::type_identity<TokenDispatcher>);
+
+constexpr double kMostImbalance = 1024, kMostCapacity = 1024;
+
+/// Says how tokens go to experts.
+struct Routing {
+  double imbalance = 1;            // rows of the fullest of the ranks that share experts, over the mean of them
+  std::optional<double> capacity;  // rows that an expert takes at most, over an even share; unset: all that come
+  bool pads_to_capacity = false;   // … and it takes as many whatever comes
+  RowOf<TokenDispatcher> dispatcher;
+  friend bool operator==(const Routing&, const Routing&) = default;
+};
+
 struct FrameworkConvention;
 struct OptimizerSpec;
 struct TrainingMethod;
@@ -161,6 +175,7 @@ struct Recipe {
   bool fp8_matmul = false;  // Transformer Engine / torchao: block linears multiply in fp8, states as without
   Offload offload;
   ImageSpec images;
+  Routing routing;
   RowOf<FrameworkConvention> framework;  // hf-trainer
   Objective objective;
   Pass pass{};  // of the model that the recipe is for; what is asked trains

@@ -91,7 +91,9 @@ struct LayerSplit {
   bool splits_sequence = false;   // between products a rank has its part of the sequence
   std::int64_t context_ways = 1;  // each has as much of the sequence, whose keys and values all see
   ContextExchange context_exchange{};
-  std::int64_t expert_ways = 1;  // each has as many of the experts
+  std::int64_t expert_ways = 1;      // each has as many of the experts
+  std::int64_t expert_cut = 1;       // … and as much of each
+  std::int64_t expert_machines = 1;  // on which those that share them stand
 };
 
 /// One model under one recipe; made once, then read by every plan.

@@ -93,7 +93,8 @@ std::int64_t num_tensors(const TrainedModel& model) {
 }  // namespace
 
 bool holds_part(const Mesh& mesh) {
-  return std::ranges::any_of(std::array{Axis::Tp, Axis::Pp, Axis::Ep}, [&](Axis axis) { return mesh.ways(axis) > 1; });
+  return std::ranges::any_of(std::array{Axis::Tp, Axis::Pp, Axis::Ep, Axis::Etp},
+                             [&](Axis axis) { return mesh.ways(axis) > 1; });
 }
 
 namespace {
@@ -110,10 +111,12 @@ Seconds joining_time(const Job& job) {
   for (const std::uint8_t kind : weights.order)
     for (const WeightTensor& t : weights.kinds[kind].tensors)
       if (t.is_routed) routed += t.elements();
-  const std::int64_t others = job.whole().parameters - routed, tp = mesh.ways(Axis::Tp), ep = mesh.ways(Axis::Ep);
-  const std::int64_t cut = others / tp + routed / ep;  // of all stages, as one rank of each has it
+  const std::int64_t others = job.whole().parameters - routed, tp = mesh.ways(Axis::Tp), ep = mesh.ways(Axis::Ep),
+                     etp = mesh.ways(Axis::Etp);
+  const std::int64_t cut = others / tp + routed / (ep * etp);  // of all stages, as one rank of each has it
   const Seconds between = mesh.ways(Axis::Pp) > 1 ? comm.send_time(Axis::Pp, bytes_of(cut, Dtype::BF16)) : Seconds{};
   return between + comm.gather_time(Axis::Tp, bytes_of(others, Dtype::BF16), calls) +
+         comm.gather_time(Axis::Etp, bytes_of(routed / ep, Dtype::BF16), calls) +
          comm.gather_time(Axis::Ep, bytes_of(routed, Dtype::BF16), calls);
 }
 

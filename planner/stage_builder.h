@@ -429,7 +429,7 @@ class StageBuilder {
     const bool is_along_sequence = part.exchange == Exchange::AllGather || part.exchange == Exchange::ReduceScatter;
     const bool overlaps = in_.strategy.overlaps_tensor_parallel.value_or(in_.framework.tensor_parallel.overlaps);
     const bool is_beside = overlaps && is_along_sequence && in_.strategy.mesh.splits_sequence() &&
-                           !in_.framework.tensor_parallel.overlap_needs_compile;
+                           !is_of_experts(part.axis) && !in_.framework.tensor_parallel.overlap_needs_compile;
     return is_beside || part.is_beside ? StreamId::Gather : StreamId::Compute;
   }
   /// A compiler joins an exchange to the products that read what it brings, or to the one that makes what it takes: the

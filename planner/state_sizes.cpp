@@ -94,7 +94,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .newton_schulz = engine.newton_schulz,
                   .trains = recipe.pass == Pass::Train,
                   .sizer = sizer_of(framework.state.arrays)};
-  if (strategy.mesh.ways(Axis::Ep) > 1) rules.expert_ways = strategy.mesh.shard_ways(rules.experts);
+  if (strategy.mesh.shares_experts()) rules.expert_ways = strategy.mesh.shard_ways(rules.experts);
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
   if (strategy.layout.shards_weights)

@@ -88,7 +88,7 @@ struct ProgramBuffer {
   StreamId home{};       // stream of the first writer: its allocator pool
   std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
   std::array<Placement, kNumAxes> placement{};
-  StatePart part{};
+  StatePart part : 2 {};
   bool is_persistent : 1 {};  // alive before and after the step
   bool is_allocated : 1 {};   // while building
 

@@ -104,6 +104,8 @@ constexpr std::array kDegreeNames{Degree{"tp", "--tp"},
                                   Degree{"gpipe", "--pp"},
                                   Degree{"ep", "--ep"},
                                   Degree{"expertparallel", "--ep"},
+                                  Degree{"etp", "--etp"},
+                                  Degree{"experttensorparallel", "--etp"},
                                   Degree{"1f1b", "--pp"},
                                   Degree{"3d", "--tp and --pp"},
                                   Degree{"4d", "--tp, --cp and --pp"}};
@@ -135,7 +137,8 @@ Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& 
     Mesh mesh(data);
     mesh.set(Axis::Tp, options.tp).set(Axis::Cp, options.cp).set(Axis::Pp, stages);
     mesh.set_splits_sequence(options.splits_sequence && options.tp > 1);
-    if (options.ep > 1) mesh.set_expert_ways(options.ep);
+    if (const std::int64_t sharers = options.ep * options.etp; sharers > 1)
+      mesh.set_expert_ways(options.ep, options.etp).set_expert_machines(ceil_div(sharers, cluster.gpus_per_node));
     if (options.cp > 1) mesh.set_context_exchange(options.context_exchange.value_or(ContextExchange{}));
     return mesh;
   };
@@ -176,6 +179,7 @@ std::string degrees_text(const Mesh& mesh) {
     degrees.push_back(fmt::format("tp{}{}", mesh.ways(Axis::Tp), mesh.splits_sequence() ? "+sp" : ""));
   if (mesh.ways(Axis::Cp) > 1) degrees.push_back(fmt::format("cp{}", mesh.ways(Axis::Cp)));
   if (mesh.ways(Axis::Ep) > 1) degrees.push_back(fmt::format("ep{}", mesh.ways(Axis::Ep)));
+  if (mesh.ways(Axis::Etp) > 1) degrees.push_back(fmt::format("etp{}", mesh.ways(Axis::Etp)));
   if (mesh.num_stages() > 1) degrees.push_back(fmt::format("pp{}", mesh.num_stages()));
   degrees.push_back(fmt::format("dp{}", mesh.batch_replicas()));
   return fmt::format("{}", fmt::join(degrees, "·"));
@@ -258,6 +262,11 @@ std::optional<InputError> strategy_mistake(std::string_view name, const ClusterS
   if (n % cp != 0)
     return InputError("--cp", fmt::format("{} does not divide the {} data parallel ranks", cp, n),
                       "tp x pp x cp x data parallel = GPUs");
+  if (options.etp > 1 && n * options.tp % (options.ep * options.etp) != 0)
+    return InputError("--etp",
+                      fmt::format("ep {} x etp {} = {} does not divide the {} ranks of a stage", options.ep,
+                                  options.etp, options.ep * options.etp, n * options.tp),
+                      "ep x etp x ranks that have the same experts = tp x data parallel");
   if (n * options.tp % options.ep != 0)
     return InputError("--ep", fmt::format("{} does not divide the {} ranks of a stage", options.ep, n * options.tp),
                       "ep x ranks that have the same experts = tp x data parallel");
@@ -285,7 +294,7 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .stage_layers = options.pp > 1 ? options.stage_layers : StageLayers(),
              .overlaps_tensor_parallel = options.overlaps_tensor_parallel};
   s.simplicity = narrow<int>(&row - kRows.data());
-  if (options.tp * options.pp * options.cp * options.ep > 1) s.simplicity += narrow<int>(kRows.size());
+  if (options.tp * options.pp * options.cp * options.ep * options.etp > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;

@@ -81,6 +81,7 @@ struct StrategyOptions {
   std::int64_t cp = 1;                              // of the data parallel ranks, those that share each sequence
   std::optional<ContextExchange> context_exchange;  // unset: the trainer's usual one
   std::int64_t ep = 1;                              // of the ranks of a stage, those that share the experts
+  std::int64_t etp = 1;                             // … and those that share each of them
   std::int64_t pp = 1, virtual_stages = 1;          // stages of a pipeline, and chunks of layers of each
   StageLayers stage_layers;
   /// Exchanges of ranks that share layers run beside the products; unset: what the trainer's record says.

@@ -20,6 +20,7 @@ struct Degree {
 };
 constexpr std::array kDegrees{
     Degree{"--ep", &StrategyOptions::ep, [](const auto& f) { return !f.expert_parallel.strategies.empty(); }},
+    Degree{"--etp", &StrategyOptions::etp, [](const auto& f) { return f.expert_parallel.cuts_experts; }},
     Degree{"--tp", &StrategyOptions::tp, [](const auto& f) { return !f.tensor_parallel.strategies.empty(); }},
     Degree{"--pp", &StrategyOptions::pp, [](const auto& f) { return !f.pipeline.strategies.empty(); }},
     Degree{"--cp", &StrategyOptions::cp, [](const auto& f) { return !f.context_parallel.strategies.empty(); }}};

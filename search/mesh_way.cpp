@@ -72,8 +72,9 @@ bool may_divide_layers(const EstimateRequest& r) {
   const FrameworkConvention& trainer = *r.recipe.framework;
   const bool has_any = !trainer.tensor_parallel.strategies.empty() || !trainer.pipeline.strategies.empty() ||
                        (!trainer.expert_parallel.strategies.empty() && r.model.moe.is_present());
-  return has_any && r.strategy == "auto" && r.options.tp * r.options.pp * r.options.cp * r.options.ep == 1 &&
-         r.cluster.num_gpus() > 1 && !r.cluster.is_mixed();
+  return has_any && r.strategy == "auto" &&
+         r.options.tp * r.options.pp * r.options.cp * r.options.ep * r.options.etp == 1 && r.cluster.num_gpus() > 1 &&
+         !r.cluster.is_mixed();
 }
 
 std::optional<BetterWay> better_mesh(const EstimateResult& answer, const StrategyEstimate* shown) {

@@ -144,14 +144,14 @@ Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
 /// they are those that share whole sequences, which every trainer takes.
 std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name,
                                 const Mesh& mesh) {
-  const auto with = [&](std::int64_t ways) { return Mesh(mesh).set(Axis::Ep, ways); };
-  const std::int64_t given = q.base.options.ep;
+  const std::int64_t given = q.base.options.ep, etp = q.base.options.etp;
+  const auto with = [&](std::int64_t ways) { return Mesh(mesh).set(Axis::Ep, ways).set(Axis::Etp, etp); };
   if (given > 1) return {with(given)};
-  std::vector<Mesh> out{mesh};
+  std::vector<Mesh> out{with(1)};
   const std::int64_t cp = std::max<std::int64_t>(1, q.base.options.cp);
   if (q.pinned.contains("ep") || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
   for (std::int64_t ep = 2; ep <= most_gpus_per_node(q); ep *= 2) {
-    const Mesh shared = Mesh(mesh).set(Axis::DpShard, ep).set_expert_ways(ep);
+    const Mesh shared = Mesh(mesh).set(Axis::DpShard, ep * etp).set_expert_ways(ep, etp);
     if (ep % cp != 0) continue;
     if (why_not_by_experts(q.base.model, q.base.recipe, framework, name, shared).empty()) out.push_back(with(ep));
   }
@@ -190,15 +190,16 @@ void add_pipelines(std::vector<SearchedStrategy>& out, const SearchQuestion& q, 
   std::int64_t most = 1;
   for (const Hardware& machine : q.machines) most = std::max(most, machine.cluster.num_gpus() / searched.tp);
   Recipe recipe = q.base.recipe;
+  const std::int64_t etp = q.base.options.etp;
   for (std::int64_t pp = 2; pp <= most; pp *= 2)
     for (const std::int64_t chunks : chunks_of(q.base.model.num_layers(), pp)) {
       recipe.grad_accum = pp;  // which every schedule takes
       const bool is_interleaved = chunks > 1;
       const Strategy staged{.name = std::string(searched.name),
                             .schedule = is_interleaved ? Schedule::Interleaved : Schedule::OneFOneB,
-                            .mesh = Mesh{{Axis::Tp, searched.tp}, {Axis::DpShard, searched.ep}, {Axis::Pp, pp}}
+                            .mesh = Mesh{{Axis::Tp, searched.tp}, {Axis::DpShard, searched.ep * etp}, {Axis::Pp, pp}}
                                         .set_splits_sequence(searched.splits_sequence)
-                                        .set_expert_ways(searched.ep),
+                                        .set_expert_ways(searched.ep, etp),
                             .chunks = chunks};
       if (!why_not_divided(staged, recipe, q.base.model).empty()) continue;
       searched.fewer_chunks = searched.pp == pp ? searched.virtual_stages : 0;

@@ -79,7 +79,7 @@ struct Point {
   std::optional<std::int64_t> micro_batch, seq_len, grad_accum, global_batch;
   std::vector<std::string> offload;  // optimizer, master, params, activations, quant_weights, or "cpu": whatever can be
   std::string strategy;
-  std::vector<std::pair<std::string, std::int64_t>> degrees;  // tp, pp, cp, ep
+  std::vector<std::pair<std::string, std::int64_t>> degrees;  // tp, pp, cp, ep, etp
   std::optional<std::int64_t> chunks;                         // of layers, that each stage of a pipeline has
   std::string stage_layers;                                   // of each stage, as --stage-layers; empty: as many
   std::optional<bool> splits_sequence;                        // over the ranks of tp; unset: not stated

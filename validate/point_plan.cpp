@@ -59,6 +59,7 @@ void divide_model(StrategyOptions& options, const Point& point, const AliasTable
     if (axis_named(axis) == Axis::Tp) options.tp = degree;
     if (axis_named(axis) == Axis::Cp) options.cp = degree;
     if (axis_named(axis) == Axis::Ep) options.ep = degree;
+    if (axis_named(axis) == Axis::Etp) options.etp = degree;
     if (is_pipeline(axis_named(axis))) options.pp = degree;
   }
   const bool is_whole = std::ranges::any_of(

@@ -117,7 +117,7 @@ void read_speed_norm(Fields& norm, Point& p) {
   p.offload = norm.texts("offload");
   p.overlaps_tensor_parallel = norm.optional_flag("tp_overlap");
   read_nested(norm, "degrees", [&](Fields& degrees) {
-    for (const char* axis : {"tp", "pp", "cp", "ep"})
+    for (const char* axis : {"tp", "pp", "cp", "ep", "etp"})
       if (const auto degree = degrees.optional_integer(axis, kGpuRange)) p.degrees.emplace_back(axis, *degree);
   });
   read_nested(norm, "link", [&](Fields& link) {

@@ -56,11 +56,10 @@ bool shares_sequences(const Tape& t) { return t.c.is_language() && ways_of(t) > 
 LocalId attention_by_heads(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
   if (!exchanges_heads(t)) return attention(t, q, k, v, fused, is_causal);
   const std::int64_t repeats = std::max<std::int64_t>(1, ways_of(t) / t.c.spec().num_key_value_heads);
-  const LocalId own_q = exchanged(t, q, "q of some heads", Axis::Cp);
-  const LocalId own_k = exchanged(t, k, "k of some heads", Axis::Cp, repeats);
-  const LocalId own_v = k == v ? own_k : exchanged(t, v, "v of some heads", Axis::Cp, repeats);
-  return exchanged(t, attention(t, own_q, own_k, own_v, kNoLocal, is_causal), "attention output of all heads",
-                   Axis::Cp);
+  const LocalId own_q = by_heads(t, q, "q of some heads");
+  const LocalId own_k = by_heads(t, k, "k of some heads", repeats);
+  const LocalId own_v = k == v ? own_k : by_heads(t, v, "v of some heads", repeats);
+  return by_heads(t, attention(t, own_q, own_k, own_v, kNoLocal, is_causal), "attention output of all heads");
 }
 
 ContextParts begin_context_forward(Tape& t, LocalId k, LocalId v, std::int64_t output_elements) {

@@ -1,17 +1,52 @@
 // Mixture of experts in eager framework code: a router, a gather of the tokens each expert gets, the expert's MLP, and
-// a weighted scatter back; a shared expert beside them. Tokens are assumed to spread evenly. Sources: transformers
+// a weighted scatter back; a shared expert beside them. Tokens spread as Routing says, evenly if it says nothing; the
+// choice of experts is as likely as any other. Sources: transformers
 // modeling_mixtral.py (MixtralSparseMoeBlock), modeling_qwen2_moe.py, modeling_deepseek_v3.py, modeling_llama4.py
 // (Llama4TextMoe runs every expert on every token).
+#include <algorithm>
+#include <cmath>
+
 #include "models/ledger/tape.h"
+#include "models/token_dispatcher.h"
 
 namespace gpuplan {
 namespace {
 
-/// Rows that a rank's experts get: as many as its own tokens send, where ranks share the experts too.
-std::int64_t rows_of_experts(const Tape& t) {
+/// Rows that an expert takes of one rank's tokens at most. Source: NVIDIA/Megatron-LM
+/// megatron/core/transformer/moe/moe_utils.py @core_v0.18.0 (get_capacity).
+std::int64_t capacity_of_expert(const Tape& t) {
   const MoeSpec& moe = t.c.spec().moe;
-  return t.c.stream_tokens() * (moe.computes_all ? moe.num_experts : moe.experts_per_token);
+  const std::int64_t tokens = t.c.stream_tokens();
+  const double share = double(tokens * moe.experts_per_token) / double(moe.num_experts);
+  return std::min(tokens, std::int64_t(std::ceil(share * t.c.recipe.routing.capacity.value_or(1))));
 }
+
+/// Rows that a rank's experts would get if nobody dropped any, over those that it sends.
+std::int64_t with_limit(const Tape& t, std::int64_t rows) {
+  const Routing& routing = t.c.recipe.routing;
+  if (!routing.capacity) return rows;
+  const std::int64_t most = t.c.spec().moe.num_experts * capacity_of_expert(t);
+  return routing.pads_to_capacity ? most : std::min(rows, most);
+}
+
+/// Rows that a rank sends to experts.
+std::int64_t rows_sent(const Tape& t) {
+  const MoeSpec& moe = t.c.spec().moe;
+  if (moe.computes_all) return t.c.stream_tokens() * moe.num_experts;
+  return with_limit(t, t.c.stream_tokens() * moe.experts_per_token);
+}
+
+/// Rows that come to a rank's experts: as many as its own tokens send, on the average of those that share the experts.
+/// The rank of the program is the fullest one, for which the others wait.
+std::int64_t rows_got(const Tape& t) {
+  const double imbalance = t.c.recipe.routing.imbalance;
+  if (t.c.model.split.expert_ways == 1 || imbalance == 1) return rows_sent(t);
+  const double rows = double(t.c.stream_tokens() * t.c.spec().moe.experts_per_token);
+  return with_limit(t, std::int64_t(std::ceil(rows * imbalance)));
+}
+
+/// … and that they work on: of all ranks that share each of them.
+std::int64_t rows_of_experts(const Tape& t) { return rows_got(t) * t.c.model.split.expert_cut; }
 
 /// Width of what the routed experts read and write.
 std::int64_t width_of_experts(const Tape& t) {
@@ -42,24 +77,31 @@ LocalId reordered(Tape& t, LocalId x, const char* name) {
   return copied(t, x, name, t.at(x).elements, t.at(x).elements);
 }
 
-/// Rows that this rank's experts work on: of all ranks that share the experts, in equal numbers. Source:
-/// NVIDIA/Megatron-LM megatron/core/transformer/moe/token_dispatcher.py @0014f137 (MoEAlltoAllTokenDispatcher:
-/// token_permutation, token_unpermutation).
+/// Sends rows to the ranks of their experts, gathers them where several ranks share each, and back. Source:
+/// NVIDIA/Megatron-LM megatron/core/transformer/moe/token_dispatcher.py @0014f137, the same at core_v0.18.0
+/// (MoEAlltoAllTokenDispatcher: all to all over ep, all-gather over the ranks of expert tensor parallelism, sort;
+/// sort, reduce-scatter, all to all).
 LocalId sent_to_experts(Tape& t, LocalId rows) {
-  if (t.c.model.split.expert_ways == 1) return rows;
-  return reordered(t, exchanged(t, rows, "tokens that came", Axis::Ep), "tokens that came, by expert");
+  const LayerSplit& split = t.c.model.split;
+  if (split.expert_ways > 1) rows = sent_to_sharers(t, rows, "tokens that came", rows_got(t) * width_of_experts(t));
+  if (split.expert_cut > 1) rows = gathered_by_sharers(t, rows, "tokens of all that share an expert");
+  return split.expert_ways * split.expert_cut == 1 ? rows : reordered(t, rows, "tokens that came, by expert");
 }
 LocalId sent_back(Tape& t, LocalId rows) {
-  if (t.c.model.split.expert_ways == 1) return rows;
-  return exchanged(t, reordered(t, rows, "outputs, by rank"), "outputs that came back", Axis::Ep);
+  const LayerSplit& split = t.c.model.split;
+  if (split.expert_ways * split.expert_cut == 1) return rows;
+  rows = reordered(t, rows, "outputs, by rank");
+  if (split.expert_cut > 1) rows = scattered_to_sharers(t, rows, "outputs, summed");
+  if (split.expert_ways == 1) return rows;
+  return sent_to_sharers(t, rows, "outputs that came back", rows_sent(t) * width_of_experts(t));
 }
 
 /// The rows of x that go to experts, sorted by expert.
 LocalId dispatch(Tape& t, LocalId x) {
-  const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * width_of_experts(t), t.at(x).dtype,
+  const LocalId y = t.tensor("tokens of the experts", rows_sent(t) * width_of_experts(t), t.at(x).dtype,
                              {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
   loop_over_experts(t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)),
-                    t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t));
+                    t.c.linear(LinearSlot::ExpertDown), rows_sent(t));
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -108,7 +150,7 @@ LocalId with_weighed_bias(Tape& t, LocalId x) {
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
   loop_over_experts(t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)),
-                    t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t), 2);
+                    t.c.linear(LinearSlot::ExpertDown), rows_sent(t), 2);
   if (!t.c.framework.experts.weighs_inside) t.explain_saved(rows, "gradient of the router weights");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -121,6 +163,60 @@ LocalId combine(Tape& t, LocalId rows, LocalId weights) {
         tape.add_grad(s.ids[0], drows);
       },
       {rows, weights, y});
+  return y;
+}
+
+/// Elements that come where each of `groups` of ranks gets a token once, N tokens times the groups that one reaches.
+std::int64_t sent_once(const Tape& t, std::int64_t groups) {
+  const MoeSpec& moe = t.c.spec().moe;
+  const double reached = mean_groups_reached(groups, moe.num_experts, moe.experts_per_token);
+  const double copies = reached / double(moe.experts_per_token);
+  return std::int64_t(std::ceil(copies * double(rows_got(t) * width_of_experts(t))));
+}
+
+/// Inside a machine a rank gets a token once; over the network a machine does, and hands it on.
+void send_once(Tape& t, LocalId from, LocalId to) {
+  const LayerSplit& split = t.c.model.split;
+  const std::int64_t elements = sent_once(t, split.expert_machines > 1 ? split.expert_machines : split.expert_ways);
+  t.exchange(Exchange::AllToAll, from, to, Axis::Ep).message = bytes_of(elements, t.at(from).dtype);
+}
+
+/// Moves rows of x into `elements`, or sums them, and back: each is read and written once.
+LocalId regrouped(Tape& t, LocalId x, const char* name, std::int64_t elements) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor(name, elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Copy, {x}, {y}, double(t.at(x).bytes().count + t.at(y).bytes().count));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]), dy = tape.grad(s.ids[1]);
+        tape.memory_op(OpKind::Copy, {dy}, {dx}, double(tape.at(dx).bytes().count + tape.at(dy).bytes().count));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
+void send_gradient_once(Tape& t, const Tape::Step& s) {
+  const LocalId dx = t.new_grad(s.ids[0]);
+  send_once(t, t.grad(s.ids[1]), dx);
+  t.add_grad(s.ids[0], dx);
+}
+
+/// Tokens come to a rank once (TokenDispatcher::sends_once), and are copied there for each of its experts.
+LocalId dispatched_once(Tape& t, LocalId x) {
+  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count};
+  const LocalId tokens = t.tensor("tokens that came", sent_once(t, t.c.model.split.expert_ways), t.at(x).dtype, dims);
+  send_once(t, x, tokens);
+  t.then_backward(send_gradient_once, {x, tokens});
+  return regrouped(t, tokens, "tokens of the experts", rows_of_experts(t) * width_of_experts(t));
+}
+
+/// … and what a rank's experts made of a token is summed before it goes back, and then over the ranks on the way.
+LocalId combined_once(Tape& t, LocalId rows) {
+  const LocalId summed = regrouped(t, rows, "outputs of each token, summed", sent_once(t, t.c.model.split.expert_ways));
+  const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
+  send_once(t, summed, y);
+  t.then_backward(send_gradient_once, {summed, y});
   return y;
 }
 
@@ -154,11 +250,15 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const LocalId weights = route(t, normed(x, "normed input of the router"));
   const auto projected = [&](LocalId of, LinearSlot slot) { return l(slot).exists() ? linear(t, of, l(slot)) : of; };
   const LocalId input = projected(normed(x, "normed input of the experts"), LinearSlot::LatentIn);
-  const LocalId done = feed_forward(t, sent_to_experts(t, dispatch(t, input)), l(LinearSlot::ExpertGate),
-                                    l(LinearSlot::ExpertUp), l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
-  const LocalId rows = sent_back(t, with_weighed_bias(t, done));
-  const LocalId out =
-      normed(projected(combine(t, rows, weights), LinearSlot::LatentOut), "normed output of the experts");
+  const auto worked_on = [&](LocalId rows) {
+    return with_weighed_bias(t, feed_forward(t, rows, l(LinearSlot::ExpertGate), l(LinearSlot::ExpertUp),
+                                             l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown)));
+  };
+  const bool sends_once = t.c.recipe.routing.dispatcher->sends_once && t.c.model.split.expert_ways > 1;
+  const LocalId made = sends_once
+                           ? combined_once(t, worked_on(dispatched_once(t, input)))
+                           : combine(t, sent_back(t, worked_on(sent_to_experts(t, dispatch(t, input)))), weights);
+  const LocalId out = normed(projected(made, LinearSlot::LatentOut), "normed output of the experts");
   if (!l(LinearSlot::SharedDown).exists()) return out;
   const LocalId fed = feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
                                    l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown));

@@ -38,11 +38,21 @@ void scatter_input_gradient(Tape& t, const Tape::Step& s) {
   t.add_grad(x, dx);
 }
 
-template <Axis kAxis>
+template <Exchange kBack, Axis kAxis>
 void send_back(Tape& t, const Tape::Step& s) {
   const LocalId dx = t.new_grad(s.ids[0]);
-  t.exchange(Exchange::AllToAll, t.grad(s.ids[1]), dx, kAxis);
+  t.exchange(kBack, t.grad(s.ids[1]), dx, kAxis);
   t.add_grad(s.ids[0], dx);
+}
+
+/// Emits `forward`, whose gradient goes back by `kBack`.
+template <Exchange kBack, Axis kAxis>
+LocalId moved(Tape& t, LocalId x, const char* name, Exchange forward, std::int64_t elements) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor(name, elements, like.dtype, like.dims);
+  t.exchange(forward, x, y, kAxis);
+  t.then_backward(send_back<kBack, kAxis>, {x, y});
+  return y;
 }
 
 }  // namespace
@@ -115,12 +125,22 @@ void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
   }
 }
 
-LocalId exchanged(Tape& t, LocalId x, const char* name, Axis axis, std::int64_t repeats) {
-  const Local like = t.at(x);
-  const LocalId y = t.tensor(name, like.elements * repeats, like.dtype, like.dims);
-  t.exchange(Exchange::AllToAll, x, y, axis);
-  t.then_backward(axis == Axis::Cp ? send_back<Axis::Cp> : send_back<Axis::Ep>, {x, y});
-  return y;
+LocalId by_heads(Tape& t, LocalId x, const char* name, std::int64_t repeats) {
+  return moved<Exchange::AllToAll, Axis::Cp>(t, x, name, Exchange::AllToAll, t.at(x).elements * repeats);
+}
+
+LocalId sent_to_sharers(Tape& t, LocalId x, const char* name, std::int64_t elements) {
+  return moved<Exchange::AllToAll, Axis::Ep>(t, x, name, Exchange::AllToAll, elements);
+}
+
+LocalId gathered_by_sharers(Tape& t, LocalId x, const char* name) {
+  return moved<Exchange::ReduceScatter, Axis::Etp>(t, x, name, Exchange::AllGather,
+                                                   t.at(x).elements * t.c.model.split.expert_cut);
+}
+
+LocalId scattered_to_sharers(Tape& t, LocalId x, const char* name) {
+  return moved<Exchange::AllGather, Axis::Etp>(t, x, name, Exchange::ReduceScatter,
+                                               t.at(x).elements / t.c.model.split.expert_cut);
 }
 
 LocalId sum_row(Tape& t, LocalId y) {

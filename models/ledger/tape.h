@@ -122,9 +122,14 @@ ColumnInput enter_columns(Tape& tape, LocalId x, const LinearRef& first);
 /// Gives what `mixer` makes of x. Where every rank has it whole, of all tokens: those are gathered in front of it, and
 /// each rank's own come out of it.
 LocalId with_whole_tokens(Tape& tape, LocalId x, LocalId (*mixer)(Tape&, LocalId));
-/// Gives a tensor like `x`, `repeats` times as large: every rank of the axis has sent each other one what is meant for
-/// it.
-LocalId exchanged(Tape& tape, LocalId x, const char* name, Axis axis, std::int64_t repeats = 1);
+/// Gives a tensor like `x`, `repeats` times as large: every rank that shares the sequence has sent each other one what
+/// is meant for it.
+LocalId by_heads(Tape& tape, LocalId x, const char* name, std::int64_t repeats = 1);
+/// The same of ranks that share the experts: `elements` came.
+LocalId sent_to_sharers(Tape& tape, LocalId x, const char* name, std::int64_t elements);
+/// Gives what all ranks that share each expert have, and a rank's own part of the sum of what they made.
+LocalId gathered_by_sharers(Tape& tape, LocalId x, const char* name);
+LocalId scattered_to_sharers(Tape& tape, LocalId x, const char* name);
 /// Gives what ranks that share a linear by its inputs made, summed.
 LocalId sum_row(Tape& tape, LocalId y);
 /// Adapters whose factors are both cut (AdapterSplit::Gathered): base output plus theirs.

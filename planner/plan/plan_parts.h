@@ -24,13 +24,14 @@ void read_dataset(Fields& in, Dataset& dataset);
 void write_cluster(FieldWriter& out, const ClusterSpec& cluster);
 void read_cluster(Fields& in, ClusterSpec& cluster);
 
-/// The degrees of a file, in its order. Those that are no axis of the mesh yet are 1.
-inline constexpr std::array<std::string_view, 6> kDegrees{"dp_replicate", "dp_shard", "tp", "pp", "cp", "ep"};
+/// The degrees of a file, in its order: those of every file, then those that are left out where they are 1.
+inline constexpr std::array<std::string_view, 7> kDegrees{"dp_replicate", "dp_shard", "tp", "pp", "cp", "ep", "etp"};
+constexpr std::size_t kNumUsualDegrees = 6;
 
 /// The strategy section as it stands in the file.
 struct PlanStrategy {
   std::string name;
-  std::array<std::int64_t, kDegrees.size()> degrees{1, 1, 1, 1, 1, 1};
+  std::array<std::int64_t, kDegrees.size()> degrees{1, 1, 1, 1, 1, 1, 1};
   std::int64_t zero_stage = 0;  // 1 optimizer, 2 and gradients, 3 and weights sharded
   bool reshard_after_forward = true;
   WrapPolicy wrap = WrapPolicy::Layer;

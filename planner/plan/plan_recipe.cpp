@@ -3,6 +3,7 @@
 #include "models/adapter_kind.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/token_dispatcher.h"
 #include "models/training_method.h"
 #include "planner/plan/plan_parts.h"
 
@@ -58,6 +59,15 @@ void list_images(Archive& f, Images& images) {
   f("train", train);
 }
 
+template <class Archive, class Target>
+void list_routing(Archive& f, Target& routing) {
+  auto& [imbalance, capacity, pads_to_capacity, dispatcher] = routing;
+  f("imbalance", imbalance, NumberRange{1, kMostImbalance});
+  f("capacity", capacity, NumberRange{0, kMostCapacity});
+  f("pads_to_capacity", pads_to_capacity);
+  f.row("dispatcher", dispatcher);
+}
+
 /// The versions of a plan, so that it keeps its figures; plans of 0.1 have none and get the newest.
 template <class Archive, class Framework>
 void list_versions(Archive& f, Framework& framework) {
@@ -85,7 +95,8 @@ template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
   auto& [method, lora, quant, trained, trained_in_turn, precision, optimizer, optimizer_rank, optimizer_in_backward,
          micro_batch, seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, attention_groups, loss,
-         loss_chunks, kernels, torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
+         loss_chunks, kernels, torch_compile, qat, fp8_matmul, offload, images, routing, framework, objective, pass] =
+      recipe;
   static_cast<void>(pass);  // of phases, which are made of the plan
   const bool knows_method = f("method", method);
   const bool has_lora =
@@ -116,6 +127,8 @@ void list_recipe(Archive& f, R& recipe) {
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
   if (f.has("images") && (Archive::kReads || images != ImageSpec{}))
     f.nullable_object("images", true, [&](auto& inner) { list_images(inner, recipe.images); });
+  if (f.has("routing") && (Archive::kReads || routing != Routing{}))
+    f.nullable_object("routing", true, [&](auto& inner) { list_routing(inner, recipe.routing); });
   if (f.has("objective") && (Archive::kReads || !objective.method.is_usual()))
     f.nullable_object("objective", true, [&](auto& inner) { list_objective(inner, recipe.objective); });
   f.row("framework", framework);

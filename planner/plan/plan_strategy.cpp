@@ -25,7 +25,9 @@ template <class Archive, class S>
 void list_strategy(Archive& f, S& strategy) {
   auto& [name, degrees, zero_stage, reshard_after_forward, wrap, wrap_min_params, fsdp_version] = strategy;
   f.name("name", name, canonical_strategy);
-  for (std::size_t i = 0; i < kDegrees.size(); ++i) f(kDegrees[i], degrees[i], kAtLeastOne);
+  for (std::size_t i = 0; i < kDegrees.size(); ++i)
+    if (i < kNumUsualDegrees || (f.has(kDegrees[i]) && (Archive::kReads || degrees[i] > 1)))
+      f(kDegrees[i], degrees[i], kAtLeastOne);
   f("zero_stage", zero_stage, IntRange{0, 3});
   f("reshard_after_forward", reshard_after_forward);
   if constexpr (Archive::kReads)
@@ -82,6 +84,7 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& 
     if (axis == Axis::Tp) options.tp = wanted.degrees[i];
     if (axis == Axis::Cp) options.cp = wanted.degrees[i];
     if (axis == Axis::Ep) options.ep = wanted.degrees[i];
+    if (axis == Axis::Etp) options.etp = wanted.degrees[i];
     if (is_pipeline(axis) && !lays_stages(wanted.name)) options.pp = wanted.degrees[i];
   }
   if (wanted.fsdp_version) options.fsdp_version = narrow<int>(*wanted.fsdp_version);

@@ -11,6 +11,7 @@
 #include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/token_dispatcher.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
 #include "planner/job.h"
@@ -139,6 +140,17 @@ std::string attention_text(const EstimateAnswer& answer) {
                        : fmt::format("{} attention (no {} in {})", to_string(used), to_string(asked), model.model_type);
 }
 
+/// "; tokens to experts: by DeepEP, the fullest GPU 1.5 times the mean, at most 1.25 times an even share each".
+std::string routing_text(const Routing& routing) {
+  std::vector<std::string> words;
+  if (routing.dispatcher != Routing{}.dispatcher) words.push_back("by " + routing.dispatcher->title);
+  if (routing.imbalance > 1) words.push_back(fmt::format("the fullest GPU {:g} times the mean", routing.imbalance));
+  if (routing.capacity)
+    words.push_back(fmt::format("at most {:g} times an even share each{}", *routing.capacity,
+                                routing.pads_to_capacity ? " (padded)" : ""));
+  return words.empty() ? "" : fmt::format("; tokens to experts: {}", fmt::join(words, ", "));
+}
+
 std::string kernels_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
   std::string checkpointing(to_string(recipe.checkpointing));
@@ -146,12 +158,12 @@ std::string kernels_text(const EstimateAnswer& answer) {
     checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
   const std::string chunks = recipe.loss == LossKernel::Chunked ? fmt::format(" in {}", recipe.loss_chunks) : "";
   return fmt::format(
-      "{}{}, {} loss{}{}{}; {}; {}", attention_text(answer),
+      "{}{}, {} loss{}{}{}; {}; {}{}", attention_text(answer),
       recipe.attention_groups > 1 ? fmt::format(" in {} shifted groups", recipe.attention_groups) : "",
       to_string(recipe.loss), chunks, recipe.torch_compile ? ", torch.compile" : "",
       recipe.fp8_matmul ? ", fp8 matmuls" : "",
       recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing,
-      offload_text(recipe.offload));
+      offload_text(recipe.offload), routing_text(recipe.routing));
 }
 
 /// "2 × RTX 4090 of 23.5 GiB + 2 × RTX 3090 of 23.6 GiB": neighbours alike are counted.

@@ -73,7 +73,6 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   const auto refused = [](const std::string& flags, const char* why) {
     return contains(why_script(kMegatron + flags), why);
   };
-  CHECK(refused("--expert_tensor_parallel_size 2", "experts that are divided themselves"));
   CHECK(asked(read_script(std::string(kMegatron) + "--expert_model_parallel_size 4"), "8xH100").options.ep == 4);
   CHECK(refused("--optimizer_cpu_offload true --optimizer_offload_fraction 0.5", "of which a part is on the host"));
   CHECK(refused("--recompute_modules core_attn moe_act", "modules of a layer that are recomputed by name"));

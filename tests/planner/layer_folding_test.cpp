@@ -334,6 +334,7 @@ TEST_CASE("random plans: layers whose experts ranks share are folded as well, an
     plan.options.ep = choices.pick(std::array{2, 4, 8});
     if (choices.below(3) == 0) plan.options.tp = 2, plan.options.splits_sequence = true;
     if (choices.below(4) == 0) plan.options.pp = 2;
+    if (choices.below(4) == 0 && plan.recipe.method == Method::Full) plan.options.etp = 2;
     const auto has_experts_apart = [](const Job& job) {
       return job.rules.has_experts_apart() && !job.engine().is_deepspeed();
     };

@@ -24,7 +24,8 @@ struct Written {
   RankProgram& p() { return all.programs.front(); }
   std::uint32_t buffer(std::int64_t bytes, Category category = Category::Activations, bool persistent = false,
                        MemorySpace space = MemorySpace::Device) {
-    p().buffers.push_back({.bytes = {bytes}, .category = category, .space = space, .is_persistent = persistent});
+    p().buffers.push_back(
+        ProgramBuffer{.bytes = {bytes}, .category = category, .space = space, .is_persistent = persistent});
     return std::uint32_t(p().buffers.size() - 1);
   }
   void emit(OpCode op, std::initializer_list<Operand> operands = {}, std::uint32_t turns = 0) {

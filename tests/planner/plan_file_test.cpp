@@ -74,6 +74,10 @@ std::vector<Case> cases() {
        request({}, two_nodes(),
                {.tp = 2, .splits_sequence = true, .pp = 2, .virtual_stages = 2, .schedule = Schedule::Interleaved}),
        "ddp"},
+      {"experts shared, each by two ranks, unevenly, with a capacity",
+       request({.routing = {.imbalance = 1.25, .capacity = 1.5, .dispatcher = "all-to-all"}}, two_nodes(),
+               {.tp = 2, .splits_sequence = true, .ep = 2, .etp = 2}),
+       "ddp"},
       {"a pinned shard size", request({}, two_nodes(), {.shard_size = 4}), "fsdp"},
       {"sharding over one rank", request({}, four_gpus(), {.shard_size = 1}), "fsdp"},
       {"kept after forward", request({}, four_gpus(), {.reshards = false}), "fsdp"},
@@ -131,6 +135,7 @@ json good_plan() {
   r.recipe.trained_in_turn = true;
   r.recipe.qat = Qat::Int8Int4;
   r.recipe.attention_groups = 4;
+  r.recipe.routing = {.imbalance = 1.5, .capacity = 1.25, .pads_to_capacity = true, .dispatcher = "deepep"};
   r.recipe.optimizer = "galore-adamw";
   r.recipe.lora.kind = "boft";
   r.recipe.lora.rotation_block = 16;
@@ -499,9 +504,10 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/quant/experts" || text == "/recipe/trained" || text == "/recipe/trained_in_turn" ||
         text == "/recipe/qat" || text == "/recipe/lora/linear_experts" || text == "/recipe/lora/kind" ||
         text == "/recipe/lora/rotation_block" || text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" ||
-        text == "/recipe/attention_groups" || text == "/recipe/objective" || text == "/recipe/objective/reference" ||
-        text == "/recipe/objective/teacher_topk" || text == "/cluster/host" || text == "/carried" ||
-        text == "/set_up_seconds" || text == "/teacher" || text == "/critic" || text == "/reward_model")
+        text == "/recipe/attention_groups" || text == "/recipe/routing" || text == "/recipe/objective" ||
+        text == "/recipe/objective/reference" || text == "/recipe/objective/teacher_topk" || text == "/cluster/host" ||
+        text == "/carried" || text == "/set_up_seconds" || text == "/teacher" || text == "/critic" ||
+        text == "/reward_model")
       continue;  // may be left out
     const std::set<std::string> later{"eval_batch",
                                       "eval_logits",

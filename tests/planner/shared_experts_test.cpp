@@ -337,6 +337,6 @@ TEST_CASE("experts: what cannot be shared says why") {
   CHECK(why(eight_experts(), titan, "fsdp", experts_over(4)) == "torchtitan has no adapters beside ep");
   recipe.method = Method::Full;
   CHECK(why_not_shared(eight_experts(), recipe, megatron, "zero1", experts_over(1, 2)) ==
-        "tp without ep of mixtures of experts is not planned yet");
+        "tp of mixtures of experts without ep or etp is not planned yet");
   CHECK(why_not_shared(eight_experts(), recipe, megatron, "zero1", experts_over(4, 2)).empty());
 }
