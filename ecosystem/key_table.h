@@ -27,8 +27,8 @@ struct KeyRow {
   const SetupField* field = nullptr;
   using Value = std::pair<nlohmann::json, nlohmann::json>;
   /// Pairs of a value of the file and the fact it states; null states nothing, a mapping several facts. Where all
-  /// of them are "auto" or state nothing, and where there are none, any other value of the fact's type may stand too;
-  /// else others are refused. Writing takes the first that states the fact.
+  /// of them are "auto", null or state nothing, and where there are none, any other value of the fact's type may stand
+  /// too; else others are refused. Writing takes the first that states the fact.
   std::vector<Value> values;
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
@@ -59,7 +59,9 @@ struct KeyRow {
   std::string unknown;                   // what a script of one's own meets with another word: then it states nothing
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
 
-  static bool leaves_others(const Value& value) { return value.second.is_null() || value.first == "auto"; }
+  static bool leaves_others(const Value& value) {
+    return value.second.is_null() || value.first == "auto" || value.first.is_null();
+  }
   /// Translates a value of the file by the row of `values`, if there is one.
   const Value* find_value(const nlohmann::json& in_file) const;
   /// Says whether true or false may stand there.

@@ -322,4 +322,77 @@ TEST_CASE("degrees are written so that the files say the same plan") {
   CHECK(contains(export_plan(plan_of("fsdp", Method::Full), "torchtitan", kMark).refusal, "torchtitan builds no"));
 }
 
+TEST_CASE("how tokens go to experts, and how many ranks share each, is read of a file and written into one") {
+  const auto mixture = [](const std::string& flags) {
+    ConfigReading reading = read_script(std::string(kMegatron) + flags);
+    reading.request.model = load_model("qwen3-30b-a3b").spec;
+    settle_experts(reading, reading.request);
+    return reading.request;
+  };
+  const EstimateRequest cut = mixture("--expert_model_parallel_size 2 --expert_tensor_parallel_size 2");
+  CHECK(cut.options.ep == 2);
+  CHECK(cut.options.etp == 2);
+  CHECK(mixture("--expert_model_parallel_size 2").options.etp == 1);
+  const Routing limited = mixture("--moe_expert_capacity_factor 1.25 --moe_token_drop_policy probs").recipe.routing;
+  CHECK(limited.capacity == 1.25);
+  CHECK_FALSE(limited.pads_to_capacity);
+  CHECK(mixture("--moe_expert_capacity_factor 1.5 --moe_pad_expert_input_to_capacity true").recipe.routing ==
+        Routing{.capacity = 1.5, .pads_to_capacity = true});
+  CHECK(mixture("--moe_enable_deepep true --moe_token_dispatcher_type flex").recipe.routing ==
+        Routing{.dispatcher = "deepep"});
+  CHECK(mixture("--moe_token_dispatcher_type alltoall").recipe.routing == Routing{});
+  const auto written = [](StrategyOptions options, const Routing& routing) {
+    EstimateRequest r = plan_of("zero1", Method::Full, {}, "megatron-swift");
+    r.model = load_model("qwen3-30b-a3b").spec;
+    r.cluster = parse_gpus("8xH100");
+    r.recipe.attention = AttentionKernel::Flash, r.recipe.loss = LossKernel::InPlace, r.recipe.grad_accum = 8;
+    r.options = options, r.recipe.routing = routing;
+    const ExportAnswer answer = export_plan(r, "megatron-swift", kMark);
+    CHECK(answer.refusal == "");
+    return answer.refusal.empty() ? file_of(answer, "megatron.yaml")->content : "";
+  };
+  const std::string divided = written({.tp = 2, .splits_sequence = true, .ep = 2, .etp = 2}, {});
+  CHECK(contains(divided, "expert_tensor_parallel_size: 2\n"));
+  const std::string routed = written({.ep = 4}, {.imbalance = 1.5, .capacity = 1.25, .dispatcher = "deepep"});
+  CHECK(contains(routed, "moe_expert_capacity_factor: 1.25\n"));
+  CHECK(contains(routed, "moe_enable_deepep: true\n"));
+  CHECK(contains(routed, "moe_token_dispatcher_type: flex\n"));
+  CHECK(contains(written({.ep = 4}, {.capacity = 1.25, .pads_to_capacity = true}),
+                 "moe_pad_expert_input_to_capacity: true\n"));
+}
+
+TEST_CASE("verl and NeMo-RL: what Megatron-Core makes of an expert tensor parallelism that nobody states") {
+  const auto degrees = [](ConfigReading reading, const char* model) {
+    reading.request.model = load_model(model).spec;
+    settle_experts(reading, reading.request);
+    return std::pair(reading.request.options.tp, reading.request.options.etp);
+  };
+  const auto verl = [&](const std::string& flags, const char* model = "qwen3-30b-a3b") {
+    return degrees(read_script("python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer "
+                               "actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B data.train_batch_size=64 "
+                               "algorithm.adv_estimator=grpo actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+                               "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 "
+                               "actor_rollout_ref.rollout.name=vllm trainer.n_gpus_per_node=8 " +
+                               flags),
+                   model);
+  };
+  CHECK(verl("") == std::pair<std::int64_t, std::int64_t>(4, 4));
+  CHECK(verl("actor_rollout_ref.actor.megatron.expert_tensor_parallel_size=1") ==
+        std::pair<std::int64_t, std::int64_t>(4, 1));
+  CHECK(verl("actor_rollout_ref.actor.megatron.expert_tensor_parallel_size=2") ==
+        std::pair<std::int64_t, std::int64_t>(4, 2));
+  CHECK(verl("", "qwen2.5-7b") == std::pair<std::int64_t, std::int64_t>(4, 1));
+  const auto nemo = [&](const std::string& text) {
+    return degrees(read_configs({{"a.yaml",
+                                  "policy: {model_name: Qwen/Qwen3-30B-A3B, megatron_cfg: {enabled: true, "
+                                  "tensor_model_parallel_size: 2, sequence_parallel: true" +
+                                      text + "}}\ngrpo: {num_prompts_per_step: 8, num_generations_per_prompt: 8}\n"}},
+                                {}),
+                   "qwen3-30b-a3b");
+  };
+  CHECK(nemo("") == std::pair<std::int64_t, std::int64_t>(2, 1));
+  CHECK(nemo(", expert_tensor_parallel_size: null") == std::pair<std::int64_t, std::int64_t>(2, 2));
+  CHECK(nemo(", expert_tensor_parallel_size: 2") == std::pair<std::int64_t, std::int64_t>(2, 2));
+}
+
 }  // namespace gpuplan
