@@ -97,6 +97,11 @@ _gpuplan() {
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default\: searched (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default\: searched (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
+        '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
+        '--pad-experts[… and it computes as many whatever comes]' \
+        '--dispatcher=[what brings tokens to experts\: a copy for each expert, or one for each GPU (deepep). Default all-to-all]:value:{compadd -- all-to-all deepep; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default\: searched (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -203,6 +208,11 @@ _gpuplan() {
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
+        '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
+        '--pad-experts[… and it computes as many whatever comes]' \
+        '--dispatcher=[what brings tokens to experts\: a copy for each expert, or one for each GPU (deepep). Default all-to-all]:value:{compadd -- all-to-all deepep; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -346,6 +356,11 @@ _gpuplan() {
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
+        '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
+        '--pad-experts[… and it computes as many whatever comes]' \
+        '--dispatcher=[what brings tokens to experts\: a copy for each expert, or one for each GPU (deepep). Default all-to-all]:value:{compadd -- all-to-all deepep; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -451,6 +466,11 @@ _gpuplan() {
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
+        '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
+        '--pad-experts[… and it computes as many whatever comes]' \
+        '--dispatcher=[what brings tokens to experts\: a copy for each expert, or one for each GPU (deepep). Default all-to-all]:value:{compadd -- all-to-all deepep; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -555,6 +575,11 @@ _gpuplan() {
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
+        '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
+        '--pad-experts[… and it computes as many whatever comes]' \
+        '--dispatcher=[what brings tokens to experts\: a copy for each expert, or one for each GPU (deepep). Default all-to-all]:value:{compadd -- all-to-all deepep; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
