@@ -11,6 +11,7 @@
 #include "base/json_file.h"
 #include "base/message_pack.h"
 #include "base/narrow.h"
+#include "base/sha256.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -25,7 +26,7 @@ struct Part {
   std::uint32_t begin = 0, size = 0;
 };
 struct IndexRow {
-  Part path, values, places;
+  Part path, values, places, sha256;
   DataFormat format{};
 };
 
@@ -103,20 +104,21 @@ void unpack_places(std::string_view packed, ValueTree& tree) {
 }
 
 struct PackedFile {
-  std::string path, values, places;
+  std::string path, values, places, sha256;
   DataFormat format{};
 };
 
 PackedFile pack_file(const fs::path& file, const std::string& path) {
-  PackedFile packed{.path = path, .values = {}, .places = {}, .format = DataFormat::Json};
+  const std::string text = read_file(file);
+  PackedFile packed{.path = path, .values = {}, .places = {}, .sha256 = sha256_hex(text), .format = DataFormat::Json};
   if (file.extension() == ".json") {
-    json::to_msgpack(parse_json(read_file(file), file.string()), packed.values);
+    json::to_msgpack(parse_json(text, file.string()), packed.values);
     return packed;
   }
   // tables of other programs' keys hold values as those programs write them
   packed.format = path.starts_with("ecosystem/") ? DataFormat::Yaml11 : DataFormat::Yaml;
-  const auto tree = packed.format == DataFormat::Yaml ? parse_yaml(read_file(file), file.string())
-                                                      : parse_yaml11(read_file(file), file.string());
+  const auto tree =
+      packed.format == DataFormat::Yaml ? parse_yaml(text, file.string()) : parse_yaml11(text, file.string());
   tree->finish("");
   json::to_msgpack(tree->root, packed.values);
   packed.places = packed_places(*tree);
@@ -149,7 +151,7 @@ std::string pack_data(const fs::path& folder) {
     return part;
   };
   for (const PackedFile& file : files) {
-    const IndexRow row{add(file.path), add(file.values), add(file.places), file.format};
+    const IndexRow row{add(file.path), add(file.values), add(file.places), add(file.sha256), file.format};
     index.append(reinterpret_cast<const char*>(&row), sizeof row);
   }
   return index + parts;
@@ -164,9 +166,14 @@ std::vector<std::string> packed_paths() {
   return paths;
 }
 
+std::optional<std::string_view> packed_bytes(const fs::path& path, DataFormat format) {
+  const auto row = row_of(path, format);
+  return row ? std::optional(part_of(all_packed, row->values)) : std::nullopt;
+}
+
 std::optional<json> packed_json(const fs::path& path) {
-  const auto row = row_of(path, DataFormat::Json);
-  return row ? std::optional(from_message_pack(part_of(all_packed, row->values))) : std::nullopt;
+  const auto bytes = packed_bytes(path, DataFormat::Json);
+  return bytes ? std::optional(from_message_pack(*bytes)) : std::nullopt;
 }
 
 std::shared_ptr<ValueTree> packed_yaml(const fs::path& path, DataFormat format) {
@@ -188,6 +195,11 @@ std::shared_ptr<ValueTree> shipped_json(const fs::path& path) {
   tree->is_checked = packed.has_value();
   tree->root = packed ? *std::move(packed) : read_json_file(path);
   return tree;
+}
+
+std::string sha256_of_data(const fs::path& path, DataFormat format) {
+  const auto row = row_of(path, format);
+  return row ? std::string(part_of(all_packed, row->sha256)) : sha256_hex(read_file(path));
 }
 
 const ValueTree::Place* ValueTree::find_place(const std::string& key) {

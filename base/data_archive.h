@@ -28,10 +28,14 @@ void use_data_archive(std::string_view archive);
 /// The paths in it, from data_dir() on, sorted.
 std::vector<std::string> packed_paths();
 
+/// The values of a file below data_dir() as MessagePack; nothing where its text is to be read.
+std::optional<std::string_view> packed_bytes(const std::filesystem::path& path, DataFormat format);
 /// The values of a JSON file below data_dir(); nothing where its text is to be read.
 std::optional<nlohmann::json> packed_json(const std::filesystem::path& path);
 /// The same of a YAML file, with a place for each value.
 std::shared_ptr<ValueTree> packed_yaml(const std::filesystem::path& path, DataFormat format);
+/// Returns the SHA-256 of its text.
+std::string sha256_of_data(const std::filesystem::path& path, DataFormat format);
 /// A JSON file below data_dir() for Fields, which look for unknown keys where it was read from the disk.
 std::shared_ptr<ValueTree> shipped_json(const std::filesystem::path& path);
 

@@ -22,9 +22,10 @@ std::string to_lower(std::string_view text) {
 
 std::string squash(std::string_view text) {
   std::string out;
-  for (char c : text)
-    if (std::string_view(" -_./").find(c) == std::string_view::npos)
-      out += char(std::tolower(static_cast<unsigned char>(c)));
+  out.reserve(text.size());
+  for (const char c : text)
+    if (c != ' ' && c != '-' && c != '_' && c != '.' && c != '/')
+      out += c >= 'A' && c <= 'Z' ? char(c + ('a' - 'A')) : c;
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -275,8 +276,34 @@ const CLI::App* selected(const CLI::App& app) {
   return chosen.empty() ? &app : chosen.front();
 }
 
+/// The arguments, while flags are declared of which they name some. CLI11 compares each flag with all before it.
+thread_local const std::vector<std::string>* named_alone = nullptr;
+
+/// Says whether a flag is declared: an argument names it, or whether a command has it is asked.
+bool is_declared(const std::string& flag) {
+  constexpr std::array<std::string_view, 4> kAskedFor{"--model", "--gpus", "--from", "--job"};
+  return !named_alone || std::ranges::find(kAskedFor, flag) != kAskedFor.end() ||
+         std::ranges::any_of(*named_alone, [&](const std::string& argument) {
+           return argument.starts_with(flag) && (argument.size() == flag.size() || argument[flag.size()] == '=');
+         });
+}
+
+void declare_command(CLI::App& app, const Command& command, bool has_flags,
+                     const std::vector<std::string>* named = nullptr) {
+  CLI::App* sub = app.add_subcommand(command.name, command.summary);
+  sub->footer(command.example)->allow_extras();
+  sub->set_help_flag("-h,--help", "show this help; -h its first flags");
+  if (!command.setup || !has_flags) return;
+  named_alone = named;
+  command.setup(*sub);
+  if (command.has_tables)
+    add_flag(*sub, kFormat, "md|csv", "the tables of the answer alone, whole, as Markdown or CSV");
+  add_flag(*sub, kColour, "auto|always|never", "colours in the answer. Default auto: on a terminal");
+  named_alone = nullptr;
+}
+
 template <class Wanted>
-void declare(CLI::App& app, Wanted wants_flags) {
+void declare(CLI::App& app, Wanted wants_flags, const std::vector<std::string>* named = nullptr) {
   app.name("gpuplan");
   app.description("plan the fine-tuning of language models: what fits, how fast, at what cost");
   app.set_help_flag("-h,--help", "show this help; -h the short one");
@@ -285,16 +312,16 @@ void declare(CLI::App& app, Wanted wants_flags) {
   app.add_flag(kLicences)->description(
       "show the licences of the program, of its libraries and of the sources of its data");
   app.require_subcommand(0, 1)->allow_extras();
-  for (const Command& command : commands()) {
-    CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    sub->footer(command.example)->allow_extras();
-    sub->set_help_flag("-h,--help", "show this help; -h its first flags");
-    if (!command.setup || !wants_flags(command)) continue;
-    command.setup(*sub);
-    if (command.has_tables)
-      add_flag(*sub, kFormat, "md|csv", "the tables of the answer alone, whole, as Markdown or CSV");
-    add_flag(*sub, kColour, "auto|always|never", "colours in the answer. Default auto: on a terminal");
-  }
+  for (const Command& command : commands()) declare_command(app, command, wants_flags(command), named);
+}
+
+/// Says whether what looks like a flag is one that was declared; help names all of them.
+bool knows_flags(const CLI::App& command, const std::vector<std::string>& args) {
+  return std::ranges::all_of(args, [&](const std::string& argument) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    const CLI::Option* const option = flag.starts_with('-') ? command.get_option_no_throw(flag) : nullptr;
+    return flag.size() < 2 || !flag.starts_with('-') || (option && option != command.get_help_ptr());
+  });
 }
 
 }  // namespace
@@ -319,7 +346,15 @@ void declare_commands(CLI::App& app, const std::vector<std::string>& args) {
   const auto is_named = [&](const Command& command) { return std::ranges::find(args, command.name) != args.end(); };
   const bool wants_all = std::ranges::any_of(
       commands(), [&](const Command& command) { return command.lists_all_flags && is_named(command); });
-  declare(app, [&](const Command& command) { return wants_all || is_named(command); });
+  const bool is_quick = !wants_all && !args.empty() && find_command(args.front());
+  declare(
+      app, [&](const Command& command) { return wants_all || is_named(command); }, is_quick ? &args : nullptr);
+  if (!is_quick || knows_flags(*app.get_subcommand(args.front()), args)) return;
+  for (const Command& command : commands())
+    if (is_named(command)) {
+      app.remove_subcommand(app.get_subcommand(command.name));
+      declare_command(app, command, true);
+    }
 }
 
 Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
@@ -354,6 +389,11 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
 
 CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
                       const std::string& group) {
+  if (!is_declared(name)) {
+    static thread_local CLI::App elsewhere;
+    static thread_local CLI::Option* const unread = elsewhere.add_option("--unread");
+    return unread;
+  }
   CLI::Option* option = value.empty() ? app.add_flag(name) : app.add_option(name);
   const std::string ranges = ranges_text(app.get_name(), name);
   option->description(ranges.empty() ? help : fmt::format("{} ({})", help, ranges))->group(group);

@@ -410,6 +410,7 @@ MethodWords words_of_method(std::string_view text) {
 /// Help with the names of methods in their places.
 static std::string help_of(const PlanFlag& flag) {
   std::string text = flag.help;
+  if (text.find('{') == std::string::npos) return text;
   const auto put = [&](std::string_view place, const std::string& words) {
     if (const std::size_t at = text.find(place); at != std::string::npos) text.replace(at, place.size(), words);
   };

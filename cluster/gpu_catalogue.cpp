@@ -4,12 +4,14 @@
 #include <array>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/packed_fields.h"
 #include "base/surroundings.h"
 #include "base/user_folders.h"
 #include "base/yaml_file.h"
@@ -121,17 +123,40 @@ std::string list_candidates(const std::vector<const GpuNames*>& candidates) {
 
 GpuNames names_from_file(const fs::path& path) { return read_gpu_file(path).names; }
 
-std::vector<GpuNames> read_index(const fs::path& path) {
+template <class Archive>
+std::vector<GpuNames> read_index(Archive& index) {
   std::vector<GpuNames> all;
-  YamlFile file = YamlFile::read(path);
-  for (Fields& row : file.top().list("gpus")) {
-    GpuNames names = read_gpu_names(row);
-    names.memory_gb = row.integer("memory_gb");
-    names.architecture = row.text("architecture");
+  for (auto& row : index.list("gpus")) {
+    all.push_back({.id = row.text("id"),
+                   .memory_gb = row.integer("memory_gb"),
+                   .architecture = row.text("architecture"),
+                   .aliases = row.texts("aliases"),
+                   .assumed_for = row.texts("assumed_for"),
+                   .ambiguous = row.texts("ambiguous")});
     row.refuse_unknown();
-    all.push_back(std::move(names));
   }
-  file.finish();
+  return all;
+}
+
+/// Reads the GPUs of a folder, by its index where they are in it.
+std::vector<GpuNames> read_folder(const fs::path& folder) {
+  const fs::path path = folder / "index.yaml";
+  if (const auto packed = packed_bytes(path, DataFormat::Yaml)) {  // beside the files that it lists
+    const std::string where = path.string();
+    PackedFields index(PackedValue(*packed), where);
+    return read_index(index);
+  }
+  std::vector<GpuNames> all;
+  if (is_there(path)) {
+    YamlFile file = YamlFile::read(path);
+    all = read_index(file.top());
+    file.finish();
+  }
+  std::set<std::string> names;  // a list of the folder: to look for every file takes longer
+  for (const fs::path& file : files_in(folder, ".yaml")) names.insert(file.stem().string());
+  names.erase("index");
+  std::erase_if(all, [&](const GpuNames& gpu) { return names.erase(gpu.id) == 0; });
+  for (const std::string& name : names) all.push_back(names_from_file(folder / (name + ".yaml")));
   return all;
 }
 
@@ -146,18 +171,8 @@ fs::path gpu_path(const std::string& id) {
 }
 
 std::vector<GpuNames> list_gpu_names() {
-  const fs::path folder = data_dir() / "gpus";
-  std::vector<GpuNames> all;
-  if (is_there(folder / "index.yaml")) all = read_index(folder / "index.yaml");
-  const std::vector<fs::path> shipped = files_in(folder, ".yaml"), own_files = files_in(own_gpu_dir(), ".yaml");
-  std::set<std::string> with_file, named{"index"};  // a list of each folder: to look for every file takes longer
-  for (const std::vector<fs::path>* files : {&shipped, &own_files})
-    for (const fs::path& file : *files) with_file.insert(file.stem().string());
-  std::erase_if(all, [&](const GpuNames& gpu) { return !with_file.contains(gpu.id); });
-  for (const GpuNames& gpu : all) named.insert(gpu.id);
-  for (const fs::path& file : shipped)
-    if (!named.contains(file.stem().string())) all.push_back(names_from_file(file));
-  for (const fs::path& file : own_files) {
+  std::vector<GpuNames> all = read_folder(data_dir() / "gpus");
+  for (const fs::path& file : files_in(own_gpu_dir(), ".yaml")) {
     GpuNames own = names_from_file(file);
     std::erase_if(all, [&](const GpuNames& gpu) { return gpu.id == own.id; });
     all.push_back(std::move(own));
@@ -170,6 +185,23 @@ namespace {
 
 const std::vector<GpuNames>& all_names() {
   return read_once<list_gpu_names, StaysTrue::InQuestion>();  // a list of GPUs asks for each
+}
+
+/// The first GPU that a name means, and whether that is assumed.
+struct Meaning {
+  const GpuNames* gpu = nullptr;
+  bool is_assumed = false;
+};
+
+/// Lists what names mean, by plain_gpu_name(): to squash all of them for each word would take a tenth of an answer.
+std::unordered_map<std::string, Meaning> read_meanings() {
+  std::unordered_map<std::string, Meaning> out;
+  for (const GpuNames& gpu : all_names()) {
+    out.try_emplace(plain_gpu_name(gpu.id), Meaning{&gpu});
+    for (const std::string& name : gpu.aliases) out.try_emplace(plain_gpu_name(name), Meaning{&gpu});
+    for (const std::string& name : gpu.assumed_for) out.try_emplace(plain_gpu_name(name), Meaning{&gpu, true});
+  }
+  return out;
 }
 
 }  // namespace
@@ -191,11 +223,11 @@ std::string how_to_describe(const std::string& text) { return hint_for_unknown(t
 namespace {
 
 std::optional<GpuChoice> named_gpu(const std::string& text, const std::string& wanted) {
-  for (const GpuNames& gpu : all_names()) {
-    if (plain_gpu_name(gpu.id) == wanted || contains(gpu.aliases, wanted)) return GpuChoice{gpu.id, {}};
-    if (contains(gpu.assumed_for, wanted)) return GpuChoice{gpu.id, fmt::format("{} means {}", trim(text), gpu.id)};
-  }
-  return std::nullopt;
+  const auto& meanings = read_once<read_meanings, StaysTrue::InQuestion>();
+  const auto found = meanings.find(wanted);
+  if (found == meanings.end()) return std::nullopt;
+  const std::string& id = found->second.gpu->id;
+  return GpuChoice{id, found->second.is_assumed ? fmt::format("{} means {}", trim(text), id) : ""};
 }
 
 /// Products of a name with memory that is no alias: "4090-24GB" is the 4090, which has 24 GB.

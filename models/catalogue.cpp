@@ -9,16 +9,16 @@
 
 #include <fmt/format.h>
 
-#include "base/data_archive.h"
 #include "base/error.h"
 #include "base/fields.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/packed_fields.h"
 #include "base/user_folders.h"
 #include "base/utf8.h"
-#include "base/value_tree.h"
 #include "models/catalogue_file.h"
+#include "models/catalogue_row.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_quant.h"
 #include "models/families.h"
@@ -189,27 +189,37 @@ std::set<std::string> names_of_files(const fs::path& folder) {
   return names;
 }
 
-/// The rows of the shipped index that `admits` a name of.
-template <class Admits>
-std::vector<CatalogueEntry> read_index(const std::shared_ptr<ValueTree>& tree, const fs::path& folder, Admits admits) {
-  tree->root = json{{"models", std::move(tree->root)}};
+/// The rows of an index on the disk whose files are there.
+std::vector<CatalogueEntry> read_index(const fs::path& file, const std::set<std::string>& names) {
+  const json root{{"models", read_json_file(file)}};
   std::vector<CatalogueEntry> rows;
-  Fields index(tree);
+  Fields index(root, file.string());
   for (Fields& row : index.list("models"))
-    if (const std::string name = row.text("name"); admits(name))
-      rows.push_back(read_catalogue_row(row, folder / (name + ".json"), "parameters"));
+    if (const std::string name = row.text("name"); names.contains(name))
+      rows.push_back(read_catalogue_row(row, file.parent_path() / (name + ".json"), "parameters"));
   index.finish();
   return rows;
 }
 
+/// The rows of the archive, which was packed beside the files that they list.
+std::vector<CatalogueEntry> packed_index(std::string_view rows, const fs::path& file) {
+  const std::string where = file.string(), folder = file.parent_path().string() + "/";
+  const std::vector<PackedValue> packed = PackedValue(rows).items();
+  std::vector<CatalogueEntry> entries;
+  entries.reserve(packed.size());
+  for (const PackedValue& row : packed) {
+    CatalogueEntry& entry = entries.emplace_back(catalogue_row(PackedFields(row, where), "parameters"));
+    entry.file = folder + entry.name + ".json";
+  }
+  return entries;
+}
+
 std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
   const fs::path file = folder / kIndexFile;
-  const auto tree = is_there(file) ? shipped_json(file) : nullptr;
-  const bool is_whole = tree && tree->is_checked;  // in the archive it was packed beside the files that it lists
-  std::set<std::string> names = is_whole ? std::set<std::string>{} : names_of_files(folder);
+  if (const auto rows = packed_bytes(file, DataFormat::Json)) return packed_index(*rows, file);
+  std::set<std::string> names = names_of_files(folder);
   std::vector<CatalogueEntry> entries;
-  if (tree)
-    entries = read_index(tree, folder, [&](const std::string& name) { return is_whole || names.contains(name); });
+  if (is_there(file)) entries = read_index(file, names);
   for (const CatalogueEntry& entry : entries) names.erase(entry.name);
   for (const std::string& name : names) {
     const fs::path unlisted = folder / (name + ".json");

@@ -97,18 +97,10 @@ bool is_catalogue_file(const json& content) {
 }
 
 CatalogueEntry read_catalogue_row(Fields& fields, const std::filesystem::path& file, const char* count_key) {
-  CatalogueEntry entry{.name = fields.text("name"),
-                       .id = fields.text("id"),
-                       .family = fields.text("family"),
-                       .model_type = fields.text("model_type"),
-                       .architecture = fields.text("architecture"),
-                       .parameters = fields.integer(count_key, {.least = 1}),
-                       .same_shape = fields.texts("same_shape"),
-                       .is_modelled = false,
-                       .file = file};
+  CatalogueEntry entry = catalogue_row(fields, count_key);
+  entry.file = file;
   if (entry.name != file.stem()) fields.report("name", fmt::format("'{}' must be the file's name", entry.name));
   fields.finish();
-  entry.is_modelled = find_family(entry.model_type, entry.architecture) != nullptr;
   return entry;
 }
 

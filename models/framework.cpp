@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/packed_fields.h"
 #include "base/surroundings.h"
 #include "models/recipe_names.h"
 
@@ -400,8 +401,7 @@ FrameworkConvention read_framework(const nlohmann::json& record, const std::stri
 namespace {
 
 struct Record {
-  nlohmann::json content;
-  std::string where, name;
+  std::string where, name;  // the rest is read when it is asked for
   std::vector<std::string> spellings;
 };
 
@@ -416,12 +416,13 @@ struct Records {
 std::unique_ptr<Records> read_records() {
   auto records = std::make_unique<Records>();
   for (const auto& file : files_in(data_dir() / "frameworks", ".json")) {
-    Record& record = records->all.emplace_back(Record{read_json_file(file), file.string(), {}, {}});
-    Fields fields(record.content, record.where);  // the rest is read when it is asked for
-    fields("name", record.name);
-    fields.optional("aliases", record.spellings);
-    fields.finish();
-    record.spellings.push_back(record.name);
+    records->all.push_back(read_shipped(file, [&](auto& fields) {
+      Record record{.where = file.string()};
+      fields("name", record.name);
+      fields.optional("aliases", record.spellings);
+      record.spellings.push_back(record.name);
+      return record;
+    }));
   }
   return records;
 }
@@ -439,10 +440,11 @@ const Record* find_record(std::string_view name) {
 }
 
 FrameworkConvention with_facts(const Record& record, const StackVersions& versions, std::string_view family) {
-  nlohmann::json content = record.content;
-  content.merge_patch(record_facts(facts_for(versions, record.name), family));
+  nlohmann::json content = read_json_file(record.where);
+  const std::vector<const StackFact*> facts = facts_for(versions, record.name);
+  content.merge_patch(record_facts(facts, family));
   FrameworkConvention out = read_framework(content, record.where);
-  out.layers.has_delta_kernels = !fact(facts_for(versions, record.name), "kernels.delta_net", family);
+  out.layers.has_delta_kernels = !fact(facts, "kernels.delta_net", family);
   out.versions = versions;
   out.family = family;
   return out;

@@ -2,101 +2,134 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <memory>
+#include <mutex>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "base/data_archive.h"
 #include "base/error.h"
 #include "base/fields.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/packed_fields.h"
 #include "base/surroundings.h"
-#include "base/value_tree.h"
 #include "models/installed_packages.h"
 
 namespace gpuplan {
-namespace {
 
 using nlohmann::json;
 
-std::map<std::string, VersionRange> ranges_of(Fields& fields) {
+// Found by argument-dependent lookup.
+static bool read_field(Fields&, std::string_view, const json& from, json& value) { return value = from, true; }
+static void read_packed(PackedValue from, Version& version) { version = to_version(from.text(), "data/stack"); }
+static void read_packed(PackedValue from, VersionRange& range) {
+  static const json kNone = json::object();
+  static thread_local Fields none(kNone, "data/stack");  // where a problem would be noted
+  read_field(none, "", json(from.text()), range);
+}
+
+namespace {
+
+template <class Archive>
+std::map<std::string, VersionRange> ranges_at(Archive& fields, std::string_view key) {
   std::map<std::string, VersionRange> ranges;
-  for (const std::string& library : fields.keys()) fields(library, ranges[library]);
+  if (auto inner = fields.optional_fields(key))
+    for (const std::string& library : inner->keys()) (*inner)(library, ranges[library]);
   return ranges;
 }
 
-std::map<std::string, VersionRange> ranges_at(Fields& fields, std::string_view key) {
-  auto inner = fields.optional_fields(key);
-  return inner ? ranges_of(*inner) : std::map<std::string, VersionRange>{};
-}
-
-StackFact fact_from(Fields& fields) {
+template <class Archive>
+StackFact fact_from(Archive& fields) {
   StackFact fact{.path = fields.text("fact"), .others = ranges_at(fields, "with"), .source = fields.text("source")};
   fields.optional("since", fact.since);
   fields.optional("before", fact.before);
   fields.optional("records", fact.records);
   fields.optional("families", fact.families);
   fields.optional("awaits", fact.awaits);
-  if (const json* value = fields.require("value")) fact.value = *value;
+  fields("value", fact.value);
   fields.refuse_unknown();
   return fact;
 }
 
 /// A day and the versions that were released on it.
-void read_releases(Fields days, std::vector<Release>& releases) {
-  for (const std::string& day : days.keys()) {
-    std::vector<Version> versions;
-    if (const json* found = days.find(day); found && !found->is_array())
-      days(day, versions.emplace_back());
-    else
-      days(day, versions);
-    for (Version& version : versions) releases.push_back({std::move(version), day});
-  }
+template <class Archive>
+void read_releases(Archive days, std::vector<Release>& releases) {
+  for (const std::string& day : days.keys())
+    for (const std::string& version : days.texts(day)) releases.push_back({to_version(version, days.file()), day});
   std::ranges::stable_sort(releases, {}, &Release::version);
 }
 
-void read_pins(Fields pins, const std::string& where, std::vector<Pin>& out) {
+template <class Archive>
+void read_pins(Archive pins, std::vector<Pin>& out) {
   for (const std::string& version : pins.keys())
-    out.push_back({.version = to_version(version, where), .ranges = ranges_at(pins, version)});
+    out.push_back({.version = to_version(version, pins.file()), .ranges = ranges_at(pins, version)});
   std::ranges::sort(out, {}, &Pin::version);
 }
 
-void read_library(Fields& fields, Library& library) {
-  library.name = fields.text("library");
-  library.repository = fields.text("repository");
-  library.source = fields.text("source");
+/// Reads who is asked at all: no releases, pins, models and facts.
+template <class Archive>
+Library read_head(Archive& fields) {
+  Library library{
+      .name = fields.text("library"), .repository = fields.text("repository"), .source = fields.text("source")};
   library.is_trainer = fields.text("kind") == "trainer";
   fields.optional("optional", library.is_optional);
   fields.optional("records", library.records);
+  return library;
+}
+
+template <class Archive>
+Library read_library(Archive& fields) {
+  Library library = read_head(fields);
   read_releases(fields.fields("releases"), library.releases);
-  if (auto pins = fields.optional_fields("pins")) read_pins(*pins, fields.file(), library.pins);
+  if (auto pins = fields.optional_fields("pins")) read_pins(*pins, library.pins);
   if (auto models = fields.optional_fields("models"))
     for (const std::string& type : models->keys()) library.models[type] = models->text(type);
-  for (Fields& row : fields.list("facts")) library.facts.push_back(fact_from(row));
+  for (auto& row : fields.list("facts")) library.facts.push_back(fact_from(row));
+  fields.refuse_unknown();
+  return library;
 }
+
+/// A file of data/stack, of which a question needs those under its record.
+struct Shelved {
+  std::filesystem::path file;
+  Library head;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+  mutable std::unique_ptr<const Library> read;
+
+  const Library& whole() const {
+    const std::lock_guard lock(*mutex);
+    if (!read) read = std::make_unique<Library>(read_shipped(file, [](auto& fields) { return read_library(fields); }));
+    if (read->releases.empty()) throw InputError(file.string(), "no release");
+    return *read;
+  }
+};
+
+std::vector<Shelved> read_shelf() {
+  std::vector<Shelved> out;
+  for (const auto& file : files_in(data_dir() / "stack", ".json"))
+    out.push_back({.file = file, .head = read_shipped(file, [](auto& fields) { return read_head(fields); })});
+  return out;
+}
+
+const std::vector<Shelved>& shelf() { return read_once<read_shelf>(); }
 
 std::vector<Library> read_libraries() {
   std::vector<Library> out;
-  for (const auto& file : files_in(data_dir() / "stack", ".json")) {
-    Fields fields(shipped_json(file));
-    read_library(fields, out.emplace_back());
-    fields.refuse_unknown();
-    fields.finish();
-    if (out.back().releases.empty()) throw InputError(file.string(), "no release");
-  }
+  for (const Shelved& one : shelf()) out.push_back(one.whole());
   return out;
 }
 
 std::vector<std::string> names() {
   std::vector<std::string> out;
-  for (const Library& library : libraries()) out.push_back(library.name);
+  for (const Shelved& one : shelf()) out.push_back(one.head.name);
   return out;
 }
 
 const Library* known_library(std::string_view name) {
-  for (const Library& library : libraries())
-    if (library.name == name) return &library;
+  for (const Shelved& one : shelf())
+    if (one.head.name == name) return &one.whole();
   return nullptr;
 }
 
@@ -144,7 +177,7 @@ bool holds(const StackFact& row, const Version& version, const StackVersions& ve
 void add_facts(const Library& library, const StackVersions& versions, std::string_view record,
                std::vector<const StackFact*>& rows) {
   const auto version = versions.find(library.name);
-  if (version == versions.end() || !library.is_under(record)) return;
+  if (version == versions.end()) return;
   for (const StackFact& row : library.facts)
     if (is_under(row.records, record) && holds(row, version->second, versions)) rows.push_back(&row);
 }
@@ -201,8 +234,9 @@ StackVersions stack_versions(const StackVersions& given, std::string_view record
   StackVersions out;
   Bounds bounds;
   for (const bool is_trainer : {true, false})
-    for (const Library& library : libraries()) {
-      if (library.is_trainer != is_trainer || !library.is_under(record)) continue;
+    for (const Shelved& one : shelf()) {
+      if (one.head.is_trainer != is_trainer || !one.head.is_under(record)) continue;
+      const Library& library = one.whole();
       const auto stated = given.find(library.name);
       const Release* const newest = newest_allowed(library, bounds, date);
       if (stated != given.end())
@@ -232,8 +266,9 @@ std::string versions_text(const StackVersions& versions) {
 std::vector<const StackFact*> facts_for(const StackVersions& versions, std::string_view record) {
   std::vector<const StackFact*> rows;
   for (const bool is_trainer : {false, true})
-    for (const Library& library : libraries())
-      if (library.is_trainer == is_trainer) add_facts(library, versions, record, rows);
+    for (const Shelved& one : shelf())
+      if (one.head.is_trainer == is_trainer && one.head.is_under(record))
+        add_facts(one.whole(), versions, record, rows);
   return rows;
 }
 

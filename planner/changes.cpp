@@ -156,14 +156,24 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts 
     BlockCache own;
     BlockCache& blocks = cache ? *cache : own;
     std::optional<Job> job;
+    std::vector<Strategy> strategies;
     for (const std::string_view name : strategy_names()) {
       if (r.strategy != "auto" && r.strategy != name) continue;
       const auto strategy = applicable(r, name);
-      if (!strategy || (r.strategy == "auto" && !why_not_chosen(*strategy, framework).empty())) continue;
-      if (!job) job.emplace(r, model, framework, variant.profile, *strategy);
-      job->use(*strategy);
-      job->request.recipe.grad_accum = passes_under(r, *strategy);
-      out.push_back(estimate_strategy(*job, program, parts, &blocks));
+      if (strategy && (r.strategy != "auto" || why_not_chosen(*strategy, framework).empty()))
+        strategies.push_back(*strategy);
+    }
+    const bool is_for_best = parts == Parts::IfFits;
+    if (is_for_best) std::ranges::stable_partition(strategies, [](const Strategy& s) { return !s.takes_turns(); });
+    bool is_decided = false;
+    for (const Strategy& strategy : strategies) {
+      if (is_for_best && is_decided && strategy.takes_turns()) continue;  // the best is another
+      if (!job) job.emplace(r, model, framework, variant.profile, strategy);
+      job->use(strategy);
+      job->request.recipe.grad_accum = passes_under(r, strategy);
+      const StrategyEstimate& e = out.emplace_back(estimate_strategy(*job, program, parts, &blocks));
+      // one that every optimizer allows (planner/free_choice.cpp)
+      is_decided |= rank_of(e) == kWorksTogether && !strategy.layout.shards_optimizer;
     }
     return std::optional<StrategyEstimate>{};
   });

@@ -119,7 +119,7 @@ std::optional<Variant> changed_if_possible(Variant variant, std::span<const Sett
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);
 
 /// The variant under every strategy that it asks for and that is possible, without limits; nothing when its recipe
-/// makes no sense. `cache`: of variants of one model and method.
+/// makes no sense; with IfFits those of which one is the best. `cache`: of variants of one model and method.
 std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts parts = Parts::None,
                                                   BlockCache* cache = nullptr);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/data_archive.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
@@ -178,7 +179,7 @@ std::vector<ShippedClass> read_classes() {
   Values common;
   top.allow({"id"});
   read_values(top, sources, common);
-  const std::string sha256 = sha256_hex(file.content());
+  const std::string sha256 = sha256_of_data(default_path(), DataFormat::Yaml);
   std::vector<ShippedClass> classes;
   for (Fields& one : top.list("classes")) {
     ShippedClass shipped{

@@ -195,8 +195,11 @@ std::string render_with_bars(const std::function<Table(int bar_width)>& make_tab
     const Table bare = without_empty_columns(make_table(0));
     return bare.rows.empty() ? "" : render(bare, screen);
   }
-  int bar_width = kWidest;
-  while (bar_width > kNarrowest && width_of(make_table(bar_width)) > screen.width) --bar_width;
+  int bar_width = kNarrowest, too_wide = kWidest + 1;  // wider bars, wider tables
+  while (too_wide - bar_width > 1) {
+    const int middle = (bar_width + too_wide) / 2;
+    (width_of(make_table(middle)) > screen.width ? too_wide : bar_width) = middle;
+  }
   const Table table = make_table(bar_width);
   return table.rows.empty() ? "" : render(table, screen);
 }

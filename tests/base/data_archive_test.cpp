@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/packed_fields.h"
+#include "base/sha256.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "environment_variable.h"
@@ -32,6 +34,27 @@ void check_same_tree(ValueTree& packed, ValueTree& parsed) {
   CHECK(packed.places.size() == parsed.places.size());
 }
 
+/// What is read in the bytes is what the parser makes of the text.
+void check_same_value(const PackedValue& packed, const nlohmann::json& parsed) {
+  if (parsed.is_object()) {
+    auto at = parsed.begin();
+    const auto pairs = packed.pairs();
+    REQUIRE(pairs.size() == parsed.size());
+    for (const auto& [key, value] : pairs) {
+      REQUIRE(key == at.key());
+      check_same_value(value, *at++);
+    }
+  } else if (parsed.is_array()) {
+    const auto items = packed.items();
+    REQUIRE(items.size() == parsed.size());
+    for (std::size_t k = 0; k < items.size(); ++k) check_same_value(items[k], parsed[k]);
+  } else {
+    REQUIRE(packed.json() == parsed);
+    if (parsed.is_string()) REQUIRE(packed.text() == parsed.get_ref<const std::string&>());
+    if (parsed.is_number_integer()) REQUIRE(packed.integer() == parsed.get<std::int64_t>());
+  }
+}
+
 }  // namespace
 
 TEST_CASE("data archive: every file of data/ has the values and the places of its text") {
@@ -43,7 +66,10 @@ TEST_CASE("data archive: every file of data/ has the values and the places of it
     if (file.extension() == ".json") {
       const auto packed = packed_json(file);
       REQUIRE(packed);
-      CHECK(*packed == parse_json(read_file(file), file.string()));
+      const nlohmann::json parsed = parse_json(read_file(file), file.string());
+      CHECK(*packed == parsed);
+      check_same_value(PackedValue(*packed_bytes(file, DataFormat::Json)), parsed);
+      CHECK(sha256_of_data(file, DataFormat::Json) == sha256_hex(read_file(file)));
       ++num_json;
     }
     if (file.extension() != ".yaml") continue;
@@ -65,6 +91,31 @@ TEST_CASE("data archive: other files, and those of a folder that GPUPLAN_DATA_DI
   CHECK(!packed_json(data_dir() / "models" / "no-such-model.json"));
   const test::Variable set("GPUPLAN_DATA_DIR", data_dir().c_str());
   CHECK(!packed_json(data_dir() / "models" / "index.json"));
+}
+
+TEST_CASE("data archive: fields in its bytes are those of a parsed object, a number of YAML too") {
+  std::string bytes;
+  const nlohmann::json object{{"name", "x"},   {"none", nullptr},    {"is", true},      {"small", -3},
+                              {"count", 4e10}, {"list", {"a", "b"}}, {"text", "70000"}, {"in", {{"key", 1}}}};
+  nlohmann::json::to_msgpack(object, bytes);
+  const std::string file = "here";
+  const PackedFields fields(PackedValue(bytes), file);
+  CHECK(fields.text("name") == "x");
+  CHECK(fields.text("none").empty());
+  CHECK(fields.text("absent").empty());
+  CHECK(fields.integer("small") == -3);
+  CHECK(fields.integer("text") == 70000);
+  CHECK(fields.texts("list") == std::vector<std::string>{"a", "b"});
+  CHECK(fields.texts("name") == std::vector<std::string>{"x"});
+  CHECK(fields.fields("in").keys() == std::vector<std::string>{"key"});
+  CHECK(!fields.optional_fields("none"));
+  bool is = false;
+  std::optional<std::string> name, none;
+  nlohmann::json count;
+  CHECK(
+      (fields("is", is) && fields.optional("name", name) && !fields.optional("none", none) && fields("count", count)));
+  CHECK((is && name == "x" && !none && count == 4e10));
+  CHECK_THROWS_AS(PackedValue("\xda\xff\xff").text(), BugError);  // a text that ends too early
 }
 
 TEST_CASE("data archive: a mistake in a file names its line though nobody asked for places before") {

@@ -48,6 +48,25 @@ TEST_CASE("free choice: GPUs that take turns are no star where two changes at on
   }
 }
 
+TEST_CASE("free choice: the best plan is that of all strategies, those whose GPUs take turns among them") {
+  // GPUs that take turns against sharded weights, more than fits, states that have to be sharded, and room for all
+  for (const auto& [model, gpus, method] :
+       {std::tuple("qwen2.5-32b", "4xA6000", Method::Lora), std::tuple("llama-3.1-70b", "4xA100-80GB", Method::Lora),
+        std::tuple("llama-3-8b", "4xA6000", Method::Full), std::tuple("llama-3-8b", "4xA6000", Method::Lora)}) {
+    CAPTURE(model);
+    EstimateRequest r = asked(model, gpus, method);
+    r.strategy = "auto";
+    const Variant variant{r, default_profile(r.cluster.gpus.front())};
+    const std::vector<StrategyEstimate> all = estimate_strategies(variant);
+    const StrategyEstimate* const best = best_of(all, r.preference, variant.profile.time_error);
+    const std::optional<StrategyEstimate> found = best_fitting(variant);
+    REQUIRE(found.has_value() == (best != nullptr));
+    if (!best) continue;
+    CHECK(found->strategy.name == best->strategy.name);
+    CHECK(found->time.step == best->time.step);
+  }
+}
+
 TEST_CASE("free choice: where all rests on the host's memory, the GPUs hold the star well") {
   // 30B in full on two cards of 24 GB: weights and states on the host whatever is chosen. Layers of activations are
   // 20 GB, those of checkpointing 1; it costs nothing beside the copies.
