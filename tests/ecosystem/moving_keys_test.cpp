@@ -130,8 +130,8 @@ std::optional<Asked> asked_by(const Keys& keys) {
 bool is_same(const Asked& a, const Asked& b) {
   const EstimateRequest &p = a.request, &q = b.request;
   const auto options = [](const StrategyOptions& o) {
-    return std::tie(o.tp, o.splits_sequence, o.cp, o.context_exchange, o.ep, o.etp, o.pp, o.virtual_stages, o.stage_layers,
-                    o.schedule, o.shard_size, o.fsdp_version, o.wrap, o.wrap_min_params, o.reshards,
+    return std::tie(o.tp, o.splits_sequence, o.cp, o.context_exchange, o.ep, o.etp, o.pp, o.virtual_stages,
+                    o.stage_layers, o.schedule, o.shard_size, o.fsdp_version, o.wrap, o.wrap_min_params, o.reshards,
                     o.reduce_bucket_size, o.overlap_comm, o.zero_quantized_weights, o.overlaps_tensor_parallel);
   };
   return p.recipe == q.recipe && p.rollout == q.rollout && options(p.options) == options(q.options) &&

@@ -169,7 +169,7 @@ TEST_CASE("latents are made whole of a rank's own tokens, and gathered where hea
   CHECK(sorted(layer.exchanged(Exchange::AllReduce, layer.graph.backward)) == Bytes64{rotated, kv, q, stream});
   layer.framework.tensor_parallel.latent = false;
   CHECK(why_not_shared(m, layer.recipe, layer.framework, "zero1", layer.mesh) ==
-        "tp without ep of mixtures of experts is not planned yet");
+        "tp of mixtures of experts without ep or etp is not planned yet");
 }
 
 TEST_CASE("a vision tower is whole on every rank, and its features join rows of all tokens") {
