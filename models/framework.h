@@ -366,8 +366,8 @@ struct FrameworkTensorParallel {
   /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
   /// userbuffers, torch's asynchronous tensor parallelism), where nothing else is asked for.
   bool overlaps = false;
-  bool offers_overlap = false;          // it can be asked for
-  bool overlap_needs_compile = false;   // the compiler puts it in, beside single products
+  bool offers_overlap = false;         // it can be asked for
+  bool overlap_needs_compile = false;  // the compiler puts it in, beside single products
   /// Each column's gradient of its input is summed by itself, beside the product that makes its weight gradient; false:
   /// one sum of all columns that read the same input, for which compute waits.
   bool sums_each_column = false;
@@ -404,10 +404,10 @@ struct FrameworkPipeline {
   /// Sharded weights are gathered once in a step and stay; their gradients are reduced behind the last backward of a
   /// chunk, one after the other.
   bool keeps_gathered = false;
-  bool holds_received = false;        // there is a buffer for what each micro-batch receives, at all times
-  bool holds_outputs = false;         // what each micro-batch sends to the next stage lives until the next step
-  bool holds_input_gradients = false; // and what it sends back
-  bool merges_outputs = false;        // logits of all micro-batches live as long, and are put behind each other
+  bool holds_received = false;         // there is a buffer for what each micro-batch receives, at all times
+  bool holds_outputs = false;          // what each micro-batch sends to the next stage lives until the next step
+  bool holds_input_gradients = false;  // and what it sends back
+  bool merges_outputs = false;         // logits of all micro-batches live as long, and are put behind each other
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.

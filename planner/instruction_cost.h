@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include <algorithm>
 #include "planner/comm_model.h"
 #include "planner/cost.h"
-#include <algorithm>
 
 #include "planner/step_program.h"
 #include "planner/turn_notes.h"
@@ -46,8 +46,8 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
 }
 
 /// Share of an exchange that compute waits for. Where it goes with its products (stage_builder.h), ranks send a piece
-/// while they multiply the one before, and each begins with its own: of t pieces of a product of G seconds t - 1 hide as
-/// much of the exchange's C.  exposed = max(0, C - G (t - 1) / t)
+/// while they multiply the one before, and each begins with its own: of t pieces of a product of G seconds t - 1 hide
+/// as much of the exchange's C.  exposed = max(0, C - G (t - 1) / t)
 inline double exposed_share(const StepProgram& all, const Instruction& i, std::size_t column, Seconds alone) {
   if (!runs_block(i) || i.op == OpCode::Call || !i.is_of_own_shard || alone.value <= 0) return 1;
   const auto ways = double(all.mesh.ways(i.axis));

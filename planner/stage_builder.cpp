@@ -167,10 +167,9 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   folds_ = folds_ && (!row || chunks.size() == 1);
   for (std::size_t k = 0; k < kNumLanes; ++k)
     pending_grows_[k] =
-        keeps_gathered() ||
-        (waits_for_bucket(k) && (fills_bucket()
-                                     ? z_.messages[k].all + z_.messages[k].largest <= bucket_bytes()
-                                     : z_.messages[k].all < Bytes{in_.framework.distributed.ddp_bucket_bytes}));
+        keeps_gathered() || (waits_for_bucket(k) &&
+                             (fills_bucket() ? z_.messages[k].all + z_.messages[k].largest <= bucket_bytes()
+                                             : z_.messages[k].all < Bytes{in_.framework.distributed.ddp_bucket_bytes}));
   if (chunks.size() == 1) choose_cut(blocks);
   make_units(blocks);
   make_groups();

@@ -139,11 +139,11 @@ struct StageScratch {
   std::vector<std::uint16_t> unit_ids;  // of the model, by local unit
   std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule;
-  std::vector<std::uint32_t> visited_x, visited_tokens;           // of each micro-batch between its visits
-  std::vector<std::uint32_t> sent;                                // by each visit; 0: it has no message
-  std::vector<std::uint32_t> places;       // of what visits receive, while it is not there (place_of)
-  std::vector<std::uint32_t> held_to_end;  // of a step
-  std::vector<std::uint32_t> outputs;      // of the model, of each micro-batch
+  std::vector<std::uint32_t> visited_x, visited_tokens;  // of each micro-batch between its visits
+  std::vector<std::uint32_t> sent;                       // by each visit; 0: it has no message
+  std::vector<std::uint32_t> places;                     // of what visits receive, while it is not there (place_of)
+  std::vector<std::uint32_t> held_to_end;                // of a step
+  std::vector<std::uint32_t> outputs;                    // of the model, of each micro-batch
   std::vector<std::uint32_t> x, dx, host_x, casts, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumLanes> pending;  // by lane: groups whose gradients wait for their bucket
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
@@ -433,8 +433,8 @@ class StageBuilder {
     return is_beside || part.is_beside ? StreamId::Gather : StreamId::Compute;
   }
   /// A compiler joins an exchange to the products that read what it brings, or to the one that makes what it takes: the
-  /// gradient that several columns made and summed waits. Source: torch/_inductor/fx_passes/micro_pipeline_tp.py @v2.7.0
-  /// (fuse_all_gather_matmul, fuse_matmul_reduce_scatter)
+  /// gradient that several columns made and summed waits. Source: torch/_inductor/fx_passes/micro_pipeline_tp.py
+  /// @v2.7.0 (fuse_all_gather_matmul, fuse_matmul_reduce_scatter)
   bool goes_with_products(const Block& part) const {
     const FrameworkTensorParallel& trainer = in_.framework.tensor_parallel;
     const bool is_sum = part.exchange == Exchange::ReduceScatter && part.runs_backward;

@@ -140,8 +140,8 @@ void StageBuilder::make_buckets(std::uint16_t unit) {
     buckets_[k] = add(Category::Communication, BufferRole::Bucket, unit, bucket_bytes());
 }
 
-/// Where gradients of a step are not reduced before its last micro-batch, FSDP2 adds what backward wrote to a sum in the
-/// dtype of the reduction. Source: to_accumulated_grad_if_needed and accumulate_unsharded_grad_if_needed of
+/// Where gradients of a step are not reduced before its last micro-batch, FSDP2 adds what backward wrote to a sum in
+/// the dtype of the reduction. Source: to_accumulated_grad_if_needed and accumulate_unsharded_grad_if_needed of
 /// torch/distributed/fsdp/_fully_shard/_fsdp_param.py @v2.6.0.
 bool StageBuilder::accumulates_apart(const Group& g) const {
   return traits_.accumulates_as_reduced && gathers(g) && ways(g) > 1 && !reduces_each_micro_batch() &&

@@ -369,15 +369,14 @@ Bytes StageBuilder::received_bytes(std::size_t at, bool is_gradient) const {
   return is_embedding(c.first) ? Bytes{} : s_.units[c.first].input;
 }
 
-/// Buffers that receive stand for every micro-batch, before it comes and after it was used: in their place, meanwhile, a
-/// buffer as large.
+/// Buffers that receive stand for every micro-batch, before it comes and after it was used: in their place, meanwhile,
+/// a buffer as large.
 void StageBuilder::hold_places(std::size_t at, std::size_t micro_batch) {
   s_.operands.clear();
   for (const bool is_gradient : {false, true}) {
     const Bytes bytes = received_bytes(at, is_gradient);
     if (bytes.count == 0) continue;
-    const std::uint32_t place =
-        add(Category::Communication, BufferRole::Boundary, unit_id(s_.chunks[at].first), bytes);
+    const std::uint32_t place = add(Category::Communication, BufferRole::Boundary, unit_id(s_.chunks[at].first), bytes);
     s_.places[place_of(at, micro_batch, is_gradient)] = place;
     s_.operands.push_back(place);
     s_.held_to_end.push_back(place);
@@ -416,7 +415,8 @@ void StageBuilder::merge_logits() {
 void StageBuilder::release_all(std::span<const std::uint32_t> ids) {
   constexpr std::size_t kAtOnce = 1024;
   for (std::size_t begin = 0; begin < ids.size(); begin += kAtOnce)
-    emit(OpCode::Release, StreamId::Compute, Axis::None, first_, ids.subspan(begin, std::min(kAtOnce, ids.size() - begin)));
+    emit(OpCode::Release, StreamId::Compute, Axis::None, first_,
+         ids.subspan(begin, std::min(kAtOnce, ids.size() - begin)));
 }
 
 void StageBuilder::let_message_go(std::size_t visit) {

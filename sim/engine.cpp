@@ -328,10 +328,11 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   const std::uint64_t number = sequence.num_joined[place.member]++;
   if (number == sequence.num_before + sequence.open.size()) {
     const double exposed = exposed_share(in_.program, i, rank.column, in_.comm.gather_time(i.axis, i.work, i.messages));
-    const std::uint32_t id = network_.open({.kind = collective_of(i.op),
-                                            .communicator = place.communicator,
-                                            .message = std::max(Bytes{1}, Bytes{std::llround(double(i.work.count) * exposed)}),
-                                            .num_messages = i.messages});
+    const std::uint32_t id =
+        network_.open({.kind = collective_of(i.op),
+                       .communicator = place.communicator,
+                       .message = std::max(Bytes{1}, Bytes{std::llround(double(i.work.count) * exposed)}),
+                       .num_messages = i.messages});
     if (transfers_.size() <= id) transfers_.resize(id + 1);
     transfers_[id] = {.members = std::vector<Transfer::Member>(c.ranks.size())};
     sequence.open.push_back(id);

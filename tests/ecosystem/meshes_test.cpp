@@ -181,11 +181,12 @@ TEST_CASE("torchtitan: TOML with its degrees, checkpointing and precision") {
 
 TEST_CASE("exchanges of tensor parallelism beside the products: by each trainer's key, both ways") {
   const auto titan = [](const char* overlap, const char* compile) {
-    return asked(read_configs({{"a.toml", fmt::format("[model]\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = "
-                                                      "2\n{}[compile]\nenable = {}\n",
-                                                      overlap, compile)}},
-                              {}),
-                 "8xH100");
+    return asked(
+        read_configs({{"a.toml", fmt::format("[model]\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = "
+                                             "2\n{}[compile]\nenable = {}\n",
+                                             overlap, compile)}},
+                     {}),
+        "8xH100");
   };
   CHECK_FALSE(titan("", "true").options.overlaps_tensor_parallel.has_value());
   const EstimateRequest asked_for = titan("enable_async_tensor_parallel = true\n", "true");
@@ -195,8 +196,8 @@ TEST_CASE("exchanges of tensor parallelism beside the products: by each trainer'
   };
   CHECK(why(asked_for) == "");
   CHECK(why(titan("enable_async_tensor_parallel = true\n", "false")) == "--tp-overlap of torchtitan needs --compile");
-  CHECK(asked(read_script(std::string(kMegatron) + "--tp_comm_overlap true"), "8xH100").options.overlaps_tensor_parallel ==
-        true);
+  CHECK(asked(read_script(std::string(kMegatron) + "--tp_comm_overlap true"), "8xH100")
+            .options.overlaps_tensor_parallel == true);
   const auto written = [](const char* target, const char* strategy, const char* file) {
     EstimateRequest r = plan_of(strategy, Method::Full, {}, target);
     r.model = load_model("llama-3.1-8b").spec;

@@ -74,8 +74,7 @@ TEST_CASE("gradients of micro-batches that are not reduced are summed in the dty
   // of a layer: 16-bit ones of every micro-batch, and one sum in fp32
   std::int64_t sums = 0, written = 0;
   for (const ProgramBuffer& b : plan.of_rank(0).buffers)
-    if (b.unit == 2 && b.role == BufferRole::FullGradient)
-      (b.bytes == Bytes{4 * kTinyLayer} ? sums : written) += 1;
+    if (b.unit == 2 && b.role == BufferRole::FullGradient) (b.bytes == Bytes{4 * kTinyLayer} ? sums : written) += 1;
   CHECK(sums == 1);
   CHECK(written == kMicroBatches);
 }
@@ -122,7 +121,9 @@ TEST_CASE("torch's pipelines are the same program with layers folded and written
 }
 
 TEST_CASE("versions of torch and torchtitan say what a pipeline holds") {
-  const auto at = [](const char* date) { return resolve_framework("torchtitan", {.given = {}, .date = date}, "llama"); };
+  const auto at = [](const char* date) {
+    return resolve_framework("torchtitan", {.given = {}, .date = date}, "llama");
+  };
   const auto old = at("2025-06-30"), now = at("2026-08-01");
   CHECK(old.pipeline.holds_outputs);
   CHECK(old.pipeline.holds_input_gradients);
