@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include <algorithm>
 #include "planner/comm_model.h"
 #include "planner/cost.h"
-
 #include "planner/step_program.h"
 #include "planner/turn_notes.h"
 
