@@ -96,6 +96,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default\: searched (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
+        '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default\: searched (1 to 1024)]:value: ' \
         '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
@@ -207,6 +208,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
+        '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
@@ -355,6 +357,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
+        '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
@@ -465,6 +468,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
+        '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
@@ -574,6 +578,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
+        '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
