@@ -144,8 +144,8 @@ void StageBuilder::make_buckets(std::uint16_t unit) {
 /// the dtype of the reduction. Source: to_accumulated_grad_if_needed and accumulate_unsharded_grad_if_needed of
 /// torch/distributed/fsdp/_fully_shard/_fsdp_param.py @v2.6.0.
 bool StageBuilder::accumulates_apart(const Group& g) const {
-  return traits_.accumulates_as_reduced && gathers(g) && ways(g) > 1 && !reduces_each_micro_batch() &&
-         recipe().grad_accum > 1 && g.sizes.reduce_message != g.sizes.full_gradient;
+  return keeps_gathered() && traits_.accumulates_as_reduced && gathers(g) && ways(g) > 1 &&
+         !reduces_each_micro_batch() && recipe().grad_accum > 1 && g.sizes.reduce_message != g.sizes.full_gradient;
 }
 
 void StageBuilder::accumulate(Group& g) {
