@@ -391,7 +391,7 @@ CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string&
                       const std::string& group) {
   if (!is_declared(name)) {
     static thread_local CLI::App elsewhere;
-    static thread_local CLI::Option* const unread = elsewhere.add_option("--unread");
+    static thread_local CLI::Option* const unread = elsewhere.add_option("unread");
     return unread;
   }
   CLI::Option* option = value.empty() ? app.add_flag(name) : app.add_option(name);
