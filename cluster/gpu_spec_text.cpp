@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -30,7 +31,9 @@ constexpr const char* kSpecKeys = "keys are link, cc, fp8, fp32, sms, p2p, watts
 struct GpuDefaults {
   std::string compute_capability;
   std::int64_t pcie_generation{}, pcie_lanes{}, gpus_per_node{};
-  double fp32_share{}, tflops_per_sm{};
+  double fp32_share{};
+  std::map<std::string, double> tflops_per_sm;  // by compute capability
+  std::int64_t most_sms{};
   Bytes reserved;
   BytesPerSec nic;
 };
@@ -45,7 +48,9 @@ GpuDefaults read_gpu_defaults() {
   pcie.refuse_unknown();
   out.gpus_per_node = top.integer("gpus_per_node", {.least = 1});
   out.fp32_share = top.number("fp32_share");
-  out.tflops_per_sm = top.number("tflops_per_sm");
+  Fields rates = top.fields("tflops_per_sm");
+  for (const std::string& capability : rates.keys()) out.tflops_per_sm[capability] = rates.number(capability);
+  out.most_sms = top.integer("most_sms", {.least = 1});
   out.reserved = top.optional_bytes("reserved_mib").value_or(Bytes{});
   out.nic = BytesPerSec{top.number("nic_gbit_s_per_gpu") * 1e9 / 8};
   top.allow({"kind", "source"});
@@ -138,7 +143,7 @@ void read_spec_key(Description& stated, const std::string& key, const std::strin
   if (key == "cc") return read_capability(stated, value);
   if (key == "fp8") return void(stated.fp8 = rate_of_key(key, value));
   if (key == "fp32") return void(stated.fp32 = rate_of_key(key, value));
-  if (key == "sms") return void(stated.sms = parse_integer(value, kSpecFlag, 1));
+  if (key == "sms") return void(stated.sms = parse_integer(value, kSpecFlag, 1, 1024));
   if (key == "watts") return void(stated.watts = parse_integer(value, kSpecFlag, 1));
   if (key != "p2p") refuse_spec(fmt::format("unknown key '{}'", key), kSpecKeys);
   if (value != "yes" && value != "no")
@@ -298,7 +303,9 @@ DescribedGpu new_card(const Description& stated) {
   spec.fp32 = *stated.rate * defaults.fp32_share;
   if (!stated.fp32) assumed.push_back(fmt::format("{:.3g} TFLOPS of fp32", spec.fp32.value / 1e12));
   if (!stated.fp8) assumed.emplace_back("no fp8");
-  spec.sm_count = std::max<std::int64_t>(1, std::llround(stated.rate->value / 1e12 / defaults.tflops_per_sm));
+  const auto known = defaults.tflops_per_sm.find(spec.compute_capability);
+  const double per_sm = known != defaults.tflops_per_sm.end() ? known->second : defaults.tflops_per_sm.at("other");
+  spec.sm_count = std::clamp<std::int64_t>(std::llround(stated.rate->value / 1e12 / per_sm), 1, defaults.most_sms);
   if (!stated.sms) assumed.push_back(fmt::format("{} multiprocessors", spec.sm_count));
   spec.pcie_generation = defaults.pcie_generation;
   spec.pcie_lanes = defaults.pcie_lanes;

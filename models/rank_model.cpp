@@ -134,7 +134,11 @@ std::string wrong_cut(const ModelSpec& m, const ModelWeights& whole, const Model
       const WeightTensor &all = whole.kinds[k].tensors[i], &own = part.kinds[k].tensors[i];
       if (all.role != WeightRole::Linear) continue;
       const Cut cut = is_of_mixer(all) && is_whole(m, whole.kinds[k], trainer) ? Cut::None : cut_of(all);
-      const bool is_cut_in = own.in * ways == all.in, is_cut_out = own.out < all.out && own.out * ways >= all.out;
+      const bool is_cut_in = own.in * ways == all.in;
+      const bool is_one_head =
+          own.out == all.out &&
+          (all.out == m.head_dim || all.out == m.global.head_dim);  // of keys or values, which all have
+      const bool is_cut_out = (own.out < all.out || is_one_head) && own.out * ways >= all.out;
       const bool is_right = cut == Cut::Column ? is_cut_out && own.in == all.in
                             : cut == Cut::Row  ? is_cut_in && own.out == all.out
                                                : own.in == all.in && own.out == all.out;
@@ -149,8 +153,6 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
   if (const SharedLayerRow* row = unknown_layer(m, trainer.layers, trainer.whole_layers))
     return no_layer("tp", *row, m, framework);
-  // its layers exchange more often than a program has blocks for (kNoBlock)
-  if (m.global.is_present() && m.moe.is_present()) return no("experts beside full attention with heads of its own");
   if (m.latent.is_present() && !trainer.latent) return no("latent attention");
   if (m.vision.is_present() && !trainer.towers) return no("vision towers");
   if (m.vision.is_attended) return no("layers that attend to images");
@@ -368,7 +370,8 @@ std::string why_not_routed(const ModelSpec& model, const Recipe& recipe, const F
     if (ways == 1) return fmt::format("{} is for ranks that share the experts: add --ep", dispatcher.title);
     if (routing.pads_to_capacity) return fmt::format("{} does not pad the input of experts", dispatcher.title);
   }
-  if (ways == 1 || !model.moe.is_present()) return {};
+  if (!model.moe.is_present() || model.moe.num_experts % ways != 0) return {};  // why_not_by_experts says so
+  if (ways == 1 && routing.imbalance > 1) return "--expert-imbalance is of ranks that share the experts: add --ep";
   // a token goes to an expert once, so that a rank gets it as often as it has experts at most
   const double most = double(ways) * double(std::min(model.moe.experts_per_token, model.moe.num_experts / ways)) /
                       double(model.moe.experts_per_token);

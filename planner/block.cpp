@@ -95,14 +95,14 @@ class PhaseWriter {
     is_cut_ = block().exchange != Exchange::None || op.ends_beside;
     joins_ |= op.ends_beside;
   }
-  std::uint8_t first() const { return first_; }
+  BlockId first() const { return first_; }
 
  private:
   Block& block() { return to_.blocks[id_]; }
-  std::uint8_t begin_block() {
+  BlockId begin_block() {
     GPUPLAN_CHECK(to_.num_blocks < kNoBlock, "too many blocks");
     if (to_.blocks.size() == to_.num_blocks) to_.blocks.emplace_back();
-    const auto id = narrow<std::uint8_t>(to_.num_blocks++);
+    const auto id = narrow<BlockId>(to_.num_blocks++);
     Block& b = to_.blocks[id];
     std::vector<BlockEvent> events = std::move(b.events);
     events.clear();
@@ -112,7 +112,7 @@ class PhaseWriter {
   /// An exchange is a block of its own.
   void begin_part(bool is_exchange) {
     if (!std::exchange(is_cut_, false) && (!is_exchange || block().events.empty())) return;
-    const std::uint8_t next = begin_block();
+    const BlockId next = begin_block();
     block().next = next;
     id_ = next;
     block().joins = std::exchange(joins_, false);
@@ -125,13 +125,13 @@ class PhaseWriter {
   std::uint8_t graph_id_;
   const LayerGraph& graph_;
   bool backward_, is_cut_ = false, joins_ = false;
-  std::uint8_t first_, id_;
+  BlockId first_, id_;
 };
 
 /// Derives the events of a phase: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops
 /// run. Returns its first block.
-std::uint8_t close(ModelBlocks& to, std::uint8_t graph_id, bool backward,
-                   const std::vector<std::uint8_t>* chosen = nullptr) {
+BlockId close(ModelBlocks& to, std::uint8_t graph_id, bool backward,
+              const std::vector<std::uint8_t>* chosen = nullptr) {
   Flags& f = flags();
   hold_memory(f);
   const LayerGraph& graph = to.graphs[graph_id];
@@ -306,7 +306,7 @@ LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain,
   return out;
 }
 
-std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph_id, bool backward) {
+BlockId add_whole_block(ModelBlocks& to, std::uint8_t graph_id, bool backward) {
   const LayerGraph& graph = to.graphs[graph_id];
   Flags& f = flags();
   f.size(graph.locals.size());

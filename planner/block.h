@@ -18,8 +18,8 @@ enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul,
 
 /// Block ids of a kind of layer, the first of each phase; kNoBlock where a recipe does not need one.
 struct LayerBlocks {
-  std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
-               backward_dropped = kNoBlock;
+  BlockId forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
+          backward_dropped = kNoBlock;
   bool recomputes_output = false;
   bool operator==(const LayerBlocks&) const = default;
 };
@@ -42,9 +42,9 @@ struct ModelBlocks {
   std::size_t num_graphs{}, num_blocks{};  // storage is reused; these many are valid
   std::vector<KindBlocks> kinds;
   bool has_windowed = false;
-  std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
-  std::uint8_t head_backward = kNoBlock;  // where passes of other models stand before it
-  bool head_keeps_input = false;          // which it reads then
+  BlockId embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
+  BlockId head_backward = kNoBlock;  // where passes of other models stand before it
+  bool head_keeps_input = false;     // which it reads then
 
   /// A program that calls these can call the others, too: they have the same numbers.
   bool are_called_like(const ModelBlocks& other) const {
@@ -60,7 +60,7 @@ LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph, bool plain, bo
                              RecomputedOps recomputes = RecomputedOps::Read);
 
 /// A phase that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
-std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward);
+BlockId add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward);
 
 /// Makes the job's blocks in `out`, whose storage is reused.
 void make_blocks(ModelBlocks& out, const Job& job);

@@ -336,7 +336,14 @@ Tried tried_loss(Request r) {
   const bool has_fused = std::ranges::find(framework.choices.loss, LossKernel::Fused) != framework.choices.loss.end();
   return has_fused ? Tried{"plain", "fused"} : Tried{"plain"};
 }
-Tried tried_attention(Request) { return {"sdpa", "flash"}; }
+/// A trainer that takes another kernel than torch's by itself has no word for torch's.
+Tried tried_attention(Request r) {
+  const AttentionKernel usual = r.cluster.gpus.empty()
+                                    ? r.recipe.framework->defaults.attention.value_or(AttentionKernel::Sdpa)
+                                    : r.recipe.attention;
+  if (usual != AttentionKernel::Sdpa) return {to_string(usual)};
+  return {"sdpa", "flash"};
+}
 Tried tried_compile(Request) { return {"off", "on"}; }
 Tried tried_packing(Request r) {
   if (!r.recipe.objective.method.is_usual()) return {to_string(r.recipe.packing)};  // answers are padded

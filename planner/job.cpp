@@ -353,9 +353,10 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
                       fmt::format("{} groups do not divide sequences of {} tokens", r.attention_groups, r.seq_len),
                       "another --seq-len");
   if (r.routing != Routing{} && !m.moe.is_present())
-    return InputError(r.routing.capacity        ? "--expert-capacity"
-                      : r.routing.imbalance > 1 ? "--expert-imbalance"
-                                                : "--dispatcher",
+    return InputError(r.routing.capacity           ? "--expert-capacity"
+                      : r.routing.imbalance > 1    ? "--expert-imbalance"
+                      : r.routing.pads_to_capacity ? "--pad-experts"
+                                                   : "--dispatcher",
                       fmt::format("{} has no experts", m.name), "leave it out, or take a mixture of experts");
   if (r.routing.pads_to_capacity && !r.routing.capacity)
     return InputError("--pad-experts", "pads to a capacity, and experts have none", "add --expert-capacity");

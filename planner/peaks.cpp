@@ -28,7 +28,7 @@ Bytes layer_activations(const Job& job, const ModelBlocks& built) {
   std::int64_t most = 0;
   for (const KindBlocks& kind : blocks.kinds)
     for (const LayerBlocks* variant : {&kind.full, &kind.windowed})
-      for (const std::uint8_t id : {variant->forward, variant->forward_drop})
+      for (const BlockId id : {variant->forward, variant->forward_drop})
         if (id != kNoBlock) most = std::max(most, blocks.blocks[id].total.peak);
   return Bytes{most} + bytes_of(recipe.tokens() * job.model.spec.stream_width(), job.numerics.residual);
 }

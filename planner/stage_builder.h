@@ -62,8 +62,8 @@ struct Group : GroupHandles {
 
 /// Holds what the units of a stage call.
 struct Unit {
-  LayerBlocks blocks;                                        // of a layer
-  std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
+  LayerBlocks blocks;                                   // of a layer
+  BlockId whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
   std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head, a wrapped rest or experts
   bool has_second{}, has_experts{}, is_checkpointed{}, keeps_input{}, makes_dx{};
   bool makes_memory{},
@@ -442,7 +442,7 @@ class StageBuilder {
     return in_.strategy.overlaps_tensor_parallel.value_or(trainer.overlaps) && trainer.overlap_needs_compile &&
            is_along_sequence && part.axis == Axis::Tp && !is_sum && in_.strategy.mesh.splits_sequence();
   }
-  void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);
+  void call(BlockId first, std::uint16_t unit, std::uint16_t frame);
   void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
   void push_issued();

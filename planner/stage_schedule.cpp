@@ -100,11 +100,11 @@ void StageBuilder::push_part(const Block& part) {
 }
 
 /// Runs a phase with s_.operands: one call, or calls with what ranks exchange between them, which compute waits for.
-void StageBuilder::call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame) {
+void StageBuilder::call(BlockId first, std::uint16_t unit, std::uint16_t frame) {
   const std::span<const Block> blocks = blocks_->all_blocks();
   const bool is_one = blocks[first].next == kNoBlock && blocks[first].exchange == Exchange::None;
   std::uint32_t beside = 0;  // stands for what the exchanges beside a part bring: its bytes are the part's
-  for (std::uint8_t id = first; id != kNoBlock; id = blocks[id].next) {
+  for (BlockId id = first; id != kNoBlock; id = blocks[id].next) {
     const Block& part = blocks[id];
     if (!is_one) push_part(part);
     if (part.joins && beside) s_.part_operands.push_back(std::exchange(beside, 0u) | kRead);

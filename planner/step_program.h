@@ -153,17 +153,19 @@ enum class Phase : std::uint8_t { Forward, Head, Recompute, Backward, OptimizerS
 /// Says which way messages between stages go: activations forward, their gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
 
-constexpr std::uint8_t kNoBlock = 0xff;
+/// Of a program's blocks. Layers of several kinds that exchange much have hundreds.
+using BlockId = std::uint16_t;
+constexpr BlockId kNoBlock = 0xffff;
 
 struct Instruction {
   OpCode op{};
   StreamId stream{};
   Axis axis{};
   Phase phase{};
-  Direction direction{};          // of a Send or Recv
-  std::uint8_t block = kNoBlock;  // that a Call runs, or whose locals are made by what ranks exchange in it
-  bool is_of_own_shard{};         // a step of this rank's part of the unit; an exchange that goes with its products
-  std::int8_t unit_step{};        // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
+  Direction direction : 1 {};   // of a Send or Recv
+  bool is_of_own_shard : 1 {};  // a step of this rank's part of the unit; an exchange that goes with its products
+  std::int8_t unit_step{};      // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
+  BlockId block = kNoBlock;     // that a Call runs, or whose locals are made by what ranks exchange in it
   std::uint16_t num_operands{}, unit{};
   std::uint16_t frame{};          // of a block: which saved locals; of an optimizer step: which of step_flops
   std::uint16_t messages = 1;     // a gather is cut into
@@ -204,16 +206,16 @@ struct Block {
   std::vector<BlockEvent> events;
   Usage total;
   std::array<Usage, kNumLocalKinds> by_kind;
-  Bytes largest;                 // of the activations and logits that it makes
-  std::uint8_t graph{};          // which LayerGraph of the program
-  bool runs_backward{};          // ops index graph.backward, else graph.forward
-  Exchange exchange{};           // its one op; None: it computes
-  Axis axis{};                   // of that
-  bool is_beside{};              // on the stream of gathers
-  bool joins{};                  // waits for the exchanges beside the parts before it
-  Bytes message;                 // the whole tensor
-  std::uint8_t next = kNoBlock;  // of the phase
-  std::uint8_t slots{};          // that it uses: bit 0 is the first
+  Bytes largest;            // of the activations and logits that it makes
+  std::uint8_t graph{};     // which LayerGraph of the program
+  bool runs_backward{};     // ops index graph.backward, else graph.forward
+  Exchange exchange{};      // its one op; None: it computes
+  Axis axis{};              // of that
+  bool is_beside{};         // on the stream of gathers
+  bool joins{};             // waits for the exchanges beside the parts before it
+  Bytes message;            // the whole tensor
+  BlockId next = kNoBlock;  // of the phase
+  std::uint8_t slots{};     // that it uses: bit 0 is the first
 };
 
 /// Holds what a block costs on one kind of GPU.

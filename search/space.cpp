@@ -162,9 +162,10 @@ std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConventi
 /// model so. Each has its part of the sequence where that is possible, which needs less memory and exchanges as much.
 std::vector<Mesh> tensor_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name) {
   const StrategyOptions& given = q.base.options;
-  std::vector<Mesh> out = expert_meshes(
-      q, framework, name, Mesh{{Axis::Tp, given.tp}}.set_splits_sequence(given.splits_sequence && given.tp > 1));
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
+  const bool may_split = given.splits_sequence || trainer.sequence != SequenceSplit::No;
+  std::vector<Mesh> out =
+      expert_meshes(q, framework, name, Mesh{{Axis::Tp, given.tp}}.set_splits_sequence(may_split && given.tp > 1));
   if (given.tp > 1 || q.pinned.contains("tp") || !std::ranges::count(trainer.strategies, name)) return out;
   for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
     const Mesh tensor = Mesh{{Axis::Tp, tp}}.set_splits_sequence(trainer.sequence != SequenceSplit::No);

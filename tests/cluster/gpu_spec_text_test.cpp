@@ -40,7 +40,7 @@ TEST_CASE("gpu spec: a new card has the figures that are stated, and stated defa
   CHECK(gpu.bf16 == gpu.fp16);
   CHECK(gpu.fp32.value == doctest::Approx(6.45e12));  // a quarter
   CHECK(gpu.fp8.value == 0);
-  CHECK(gpu.sm_count == 20);  // 25.8 / 1.29
+  CHECK(gpu.sm_count == 30);  // 25.8 / 0.87
   CHECK(gpu.architecture == "ampere");
   CHECK(cluster.fabric == FabricKind::PcieHostStaged);
   CHECK(!cluster.price_per_gpu_hour);
@@ -48,7 +48,7 @@ TEST_CASE("gpu spec: a new card has the figures that are stated, and stated defa
   CHECK(
       cluster.assumptions.front() ==
       "RTX 3065 has 12GiB, 360GB/s, 25.8TFLOPS by --gpu-spec; assumed are compute capability 8.6, 482 MiB kept by the "
-      "driver, 6.45 TFLOPS of fp32, no fp8, 20 multiprocessors, PCIe 4.0 x16, no peer-to-peer");
+      "driver, 6.45 TFLOPS of fp32, no fp8, 30 multiprocessors, PCIe 4.0 x16, no peer-to-peer");
 }
 
 TEST_CASE("gpu spec: what is stated is not assumed") {

@@ -13,7 +13,7 @@ struct Counts {
 };
 
 /// Ops of a block, by whether they keep the tensor cores busy.
-Counts ops_of(const ModelBlocks& program, std::uint8_t id) {
+Counts ops_of(const ModelBlocks& program, BlockId id) {
   const Block& block = program.blocks[id];
   const LayerGraph& graph = program.graphs[block.graph];
   Counts counts;

@@ -16,7 +16,7 @@ double bytes_per_logit(Ledger& ledger, const ModelSpec& m) {
   ModelBlocks program;
   program.graphs.push_back(ledger.graph);
   program.num_graphs = 1;
-  const std::uint8_t block = add_whole_block(program, 0, false);
+  const BlockId block = add_whole_block(program, 0, false);
   return double(program.blocks[block].by_kind[std::size_t(LocalKind::Logits)].peak) /
          double(ledger.recipe.tokens() * m.vocab_size);
 }

@@ -42,7 +42,8 @@ struct HandWritten {
   Instruction on(StreamId stream, std::initializer_list<Operand> operands, OpCode op = OpCode::Cast) {
     const auto first = std::uint32_t(p.operands.size());
     p.operands.insert(p.operands.end(), operands.begin(), operands.end());
-    return {.op = op, .stream = stream, .num_operands = std::uint16_t(operands.size()), .first_operand = first};
+    return Instruction{
+        .op = op, .stream = stream, .num_operands = std::uint16_t(operands.size()), .first_operand = first};
   }
 };
 
@@ -50,12 +51,12 @@ struct HandWritten {
 
 TEST_CASE("a cursor runs each turn of a repeat and counts its micro-batches") {
   RankProgram p;
-  p.instructions = {{.op = OpCode::Cast},
-                    {.op = OpCode::Repeat, .turns = 3},
-                    {.op = OpCode::Cast, .micro_batch = 1},
-                    {.op = OpCode::Release, .micro_batch = 1},
-                    {.op = OpCode::EndRepeat},
-                    {.op = OpCode::Cast, .micro_batch = 4}};
+  p.instructions = {Instruction{.op = OpCode::Cast},
+                    Instruction{.op = OpCode::Repeat, .turns = 3},
+                    Instruction{.op = OpCode::Cast, .micro_batch = 1},
+                    Instruction{.op = OpCode::Release, .micro_batch = 1},
+                    Instruction{.op = OpCode::EndRepeat},
+                    Instruction{.op = OpCode::Cast, .micro_batch = 4}};
   std::vector<std::uint32_t> indices, micro_batches;
   walk(p, [&](const ProgramCursor& at) {
     indices.push_back(at.index());
@@ -75,8 +76,8 @@ TEST_CASE("a reader that accounts for the other turns of a repeat sees one turn,
     }
   } reader;
   RankProgram p;
-  p.instructions = {
-      {.op = OpCode::Repeat, .turns = 5}, {.op = OpCode::Cast}, {.op = OpCode::EndRepeat}, {.op = OpCode::Release}};
+  p.instructions = {Instruction{.op = OpCode::Repeat, .turns = 5}, Instruction{.op = OpCode::Cast},
+                    Instruction{.op = OpCode::EndRepeat}, Instruction{.op = OpCode::Release}};
   int seen = 0;
   walk(
       p, [&](const ProgramCursor&) { ++seen; }, reader);

@@ -283,7 +283,7 @@ TEST_CASE("capacity: an expert takes so many rows at most, or as many whatever c
   CHECK(why("megatron", 4).empty());
   CHECK(why("torchtitan", 4) == "torchtitan drops no tokens: experts have no capacity");
   recipe.routing = {.imbalance = 5};
-  CHECK(why("megatron", 1).empty());
+  CHECK(why("megatron", 1) == "--expert-imbalance is of ranks that share the experts: add --ep");
   CHECK(why("megatron", 4) == "--expert-imbalance 5: of 4 ranks none can get more than 4 times the mean");
 }
 
