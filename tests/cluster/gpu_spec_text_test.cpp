@@ -51,6 +51,14 @@ TEST_CASE("gpu spec: a new card has the figures that are stated, and stated defa
       "driver, 6.45 TFLOPS of fp32, no fp8, 30 multiprocessors, PCIe 4.0 x16, no peer-to-peer");
 }
 
+TEST_CASE("gpu spec: multiprocessors are those of the compute capability, and no more than any card has") {
+  const auto sms = [](const std::string& spec) { return parse_gpus("1xmine", "mine:" + spec).gpus.front().sm_count; };
+  CHECK(sms("80GiB,3350GB/s,989TFLOPS,cc=9.0") == 132);     // an H100's
+  CHECK(sms("80GiB,2039GB/s,312TFLOPS,cc=8.0") == 108);     // an A100's
+  CHECK(sms("192GiB,8000GB/s,2250TFLOPS,cc=10.0") == 148);  // a B200's
+  CHECK(sms("80GiB,3350GB/s,989TFLOPS") == 192);            // of no capability that makes sense
+}
+
 TEST_CASE("gpu spec: what is stated is not assumed") {
   const ClusterSpec cluster = parse_gpus(
       "1xX1",
