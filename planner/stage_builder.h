@@ -381,7 +381,7 @@ class StageBuilder {
   void run_visits(const PipelineRow& row, std::int64_t stage);
   void visit(const Visit& v);
   void let_message_go(std::size_t visit);
-  /// Whose place among s_.places: of what a chunk receives of a micro-batch, the activations or their gradient.
+  /// Gives the place in s_.places of what a chunk receives of a micro-batch, the activations or their gradient.
   std::size_t place_of(std::size_t chunk, std::size_t micro_batch, bool is_gradient) const {
     return 2 * (micro_batch * s_.chunks.size() + chunk) + (is_gradient ? 1 : 0);
   }

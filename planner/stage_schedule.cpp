@@ -391,7 +391,7 @@ void StageBuilder::give_place(bool is_gradient) {
   emit(OpCode::Release, StreamId::Compute, Axis::None, first_, {place});
 }
 
-/// What the model puts out of a micro-batch stays after its backward.
+/// Keeps what the model puts out of a micro-batch after its backward.
 void StageBuilder::hold_logits(std::uint16_t unit) {
   const std::int64_t elements = in_.model.own_tokens(recipe()) * in_.model.head.out;
   s_.outputs.push_back(add(Category::Logits, BufferRole::Kept, unit, bytes_of(elements, n_.compute)));

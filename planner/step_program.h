@@ -153,7 +153,7 @@ enum class Phase : std::uint8_t { Forward, Head, Recompute, Backward, OptimizerS
 /// Says which way messages between stages go: activations forward, their gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
 
-/// Of a program's blocks. Layers of several kinds that exchange much have hundreds.
+/// Numbers the blocks of a program. Layers of several kinds that exchange much have hundreds.
 using BlockId = std::uint16_t;
 constexpr BlockId kNoBlock = 0xffff;
 

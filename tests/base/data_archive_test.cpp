@@ -34,7 +34,7 @@ void check_same_tree(ValueTree& packed, ValueTree& parsed) {
   CHECK(packed.places.size() == parsed.places.size());
 }
 
-/// What is read in the bytes is what the parser makes of the text.
+/// Checks that reading the bytes gives what the parser makes of the text.
 void check_same_value(const PackedValue& packed, const nlohmann::json& parsed) {
   if (parsed.is_object()) {
     auto at = parsed.begin();

@@ -1,4 +1,4 @@
-// What exchanges of tensor parallelism hide beside, where a compiler joins them to products.
+// Tests what exchanges of tensor parallelism hide beside, where a compiler joins them to products.
 #include <doctest/doctest.h>
 
 #include "planner/instruction_cost.h"
