@@ -262,6 +262,7 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("layers", split.layers);
   f.optional("whole_layers", split.whole_layers);
   f.optional("overlaps", split.overlaps);
+  f.optional("overlaps_columns", split.overlaps_columns);
   f.optional("offers_overlap", split.offers_overlap);
   f.optional("overlap_needs_compile", split.overlap_needs_compile);
   f.optional("sums_each_column", split.sums_each_column);
@@ -325,6 +326,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("kernel_times", c.layers.kernel_times);
   f.optional("has_fixed_kernels", c.layers.has_fixed_kernels);
   f.optional("accumulates_in_place", c.layers.accumulates_in_place);
+  f.optional("accumulates_in_product", c.layers.accumulates_in_product);
   f.optional("overwrites_logits", c.loss.overwrites_logits);
   f.optional("kernels", c.layers.kernels);
   f.optional("fuses_mlp", c.layers.fuses_mlp);
@@ -342,6 +344,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("converts_outputs", c.loss.converts_outputs);
   f.optional("keeps_last_graph", c.layers.keeps_last_graph);
   f.optional("scales_norm_in_fp32", c.layers.scales_norm_in_fp32);
+  f.optional("fuses_dropout", c.layers.fuses_dropout);
   f.optional("casts_norm_inputs", c.layers.casts_norm_inputs);
   f.optional("recomputes_norms", c.layers.recomputes_norms);
   f.optional("selective", c.layers.selective);
@@ -353,6 +356,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("chunked_loss_recomputes", c.loss.chunked_loss_recomputes);
   f.optional("chunked_softmax", c.loss.chunked_softmax);
   f.optional("ddp_bucket_bytes", c.distributed.ddp_bucket_bytes);
+  f.optional("reduces_at_end", c.distributed.reduces_at_end);
+  if (c.distributed.reduces_at_end) c.distributed.ddp_bucket_bytes = std::int64_t(1) << 60;  // larger than any model
   f.optional("ddp_copies_gradients", c.distributed.ddp_copies_gradients);
   f.optional("zero_has_master", c.dtypes.zero_has_master);
   f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
@@ -379,6 +384,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
     own.optional("holds_received", c.pipeline.holds_received);
     own.optional("holds_outputs", c.pipeline.holds_outputs);
     own.optional("holds_input_gradients", c.pipeline.holds_input_gradients);
+    own.optional("sends_parts", c.pipeline.sends_parts);
     own.optional("merges_outputs", c.pipeline.merges_outputs);
   });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });

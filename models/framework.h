@@ -230,6 +230,7 @@ struct FrameworkLayers {
   bool has_delta_kernels = true;      // gated delta nets run flash-linear-attention's kernels; false: loops in torch
   bool is_handwritten = false;        // kernels written for training: fewer launches, fewer bytes
   bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
+  bool accumulates_in_product = false;  // a product adds to the gradient that is there
   LayerKernels kernels = LayerKernels::Plain;
   bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
   bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
@@ -240,6 +241,7 @@ struct FrameworkLayers {
   bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
   bool keeps_last_graph = false;  // the loop's `loss` holds the last graph, and with it what Python objects saved there
   bool scales_norm_in_fp32 = false;  // RMSNorm multiplies by its weight before the cast back
+  bool fuses_dropout = false;        // of a branch, into its sum with the stream
   bool casts_norm_inputs = false;    // a fused norm of 16-bit rows reads an fp32 copy of them
   bool recomputes_norms = false;     // layers without checkpoints make what a norm reads and keeps again in backward
   SelectiveKind selective = SelectiveKind::Attention;
@@ -327,6 +329,8 @@ struct FrameworkAdapters {
 /// Several GPUs, beside what engines do.
 struct FrameworkDistributed {
   std::int64_t ddp_bucket_bytes = 25 << 20;
+  /// Where ranks keep whole gradients they are reduced behind the last backward pass, and compute waits.
+  bool reduces_at_end = false;
   bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
   bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
   bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
@@ -368,6 +372,9 @@ struct FrameworkTensorParallel {
   bool overlaps = false;
   bool offers_overlap = false;         // it can be asked for
   bool overlap_needs_compile = false;  // the compiler puts it in, beside single products
+  /// In backward a column's products run beside what ranks exchange of its input and of the gradient of that. Source:
+  /// megatron/core/tensor_parallel/layers.py (LinearWithGradAccumulationAndAsyncCommunication).
+  bool overlaps_columns = false;
   /// Each column's gradient of its input is summed by itself, beside the product that makes its weight gradient; false:
   /// one sum of all columns that read the same input, for which compute waits.
   bool sums_each_column = false;
@@ -407,6 +414,7 @@ struct FrameworkPipeline {
   bool holds_received = false;         // there is a buffer for what each micro-batch receives, at all times
   bool holds_outputs = false;          // what each micro-batch sends to the next stage lives until the next step
   bool holds_input_gradients = false;  // and what it sends back
+  bool sends_parts = false;            // ranks that share a layer send a part each of what all of them have
   bool merges_outputs = false;         // logits of all micro-batches live as long, and are put behind each other
 };
 

@@ -122,6 +122,7 @@ struct LayerOp {
   Axis axis{};                        // along which
   bool is_maximum = false;            // an all-reduce of maxima, not of sums
   bool is_beside = false;             // it runs beside the next op that ends_beside
+  bool goes_with_columns = false;     // of an Exchange: it can run beside products of the columns that make or read it
   bool ends_beside = false;           // what comes after it waits for the exchanges beside it
   Bytes message;                      // of an Exchange, the whole tensor, all to all a rank's; 0: the larger of what is
                                       // read and written

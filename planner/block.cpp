@@ -86,6 +86,7 @@ class PhaseWriter {
     if (op.exchange == Exchange::None) return;
     Block& b = block();
     b.exchange = op.exchange, b.axis = op.axis, b.is_beside = op.is_beside;
+    b.goes_with_columns = op.goes_with_columns;
     b.message = op.message.count > 0
                     ? op.message
                     : std::max(graph_.locals[op.reads[0]].bytes(), graph_.locals[op.writes[0]].bytes());

@@ -15,8 +15,13 @@ struct DtypeRates {
 
 DtypeRates rates_of(const GpuSpec& gpu, Dtype dtype) {
   if (dtype == Dtype::F32) return {gpu.fp32, gpu.gemm_fp32};
-  if (dtype == Dtype::F16) return {gpu.fp16, gpu.gemm_fp16};
-  return {gpu.bf16, gpu.gemm_bf16};
+  // tensor cores take both 16-bit formats at one rate: what was measured of one holds for the other
+  const auto or_other = [](FlopsPerSec own, FlopsPerSec datasheet, FlopsPerSec other, FlopsPerSec its_datasheet) {
+    if (own.value > 0 || its_datasheet.value <= 0) return own;
+    return other * (datasheet / its_datasheet);
+  };
+  if (dtype == Dtype::F16) return {gpu.fp16, or_other(gpu.gemm_fp16, gpu.fp16, gpu.gemm_bf16, gpu.bf16)};
+  return {gpu.bf16, or_other(gpu.gemm_bf16, gpu.bf16, gpu.gemm_fp16, gpu.fp16)};
 }
 
 constexpr std::int64_t kLargeHead = 128;     // head size that flash attention's tiles are made for

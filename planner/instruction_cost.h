@@ -21,13 +21,14 @@ struct InstructionCost {
   Seconds host_tail;  // from when the host begins to launch to the end, on a device that waits for nothing else
   double flops{};
 };
-/// Calls by the block costs of `column`, casts and optimizer steps by memory traffic.
+/// Calls by the block costs of `column` and what sums of gradients move, casts and optimizer steps by memory traffic.
 inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, const Instruction& i, std::size_t column,
                                const CostModel& device, const CommModel& comm) {
   if (i.op == OpCode::Call) {
     const BlockCost& block = all.costs[column][i.block];
     const Seconds hooks = double(i.hook_kernels) * device.python_dispatch;  // before the call
-    return {block.device, hooks + block.launching, hooks + block.host_tail, block.flops};
+    const Seconds sums = i.work / device.memory_rate();
+    return {block.device + sums, hooks + block.launching, hooks + block.host_tail + sums, block.flops};
   }
   if (i.op == OpCode::LoadBatch || i.op == OpCode::Release) return {};
   InstructionCost out;
@@ -46,8 +47,15 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
 /// Share of an exchange that compute waits for. Where it goes with its products (stage_builder.h), ranks send a piece
 /// while they multiply the one before, and each begins with its own: of t pieces of a product of G seconds t - 1 hide
 /// as much of the exchange's C.  exposed = max(0, C - G (t - 1) / t)
-inline double exposed_share(const StepProgram& all, const Instruction& i, std::size_t column, Seconds alone) {
+/// Of a trained column's backward the exchange runs beside a product of the same size as the one that makes or reads
+/// it, which takes as much longer as any that a collective runs beside.  exposed = max(0, C - G) + sigma min(C, G)
+inline double exposed_share(const StepProgram& all, const Instruction& i, std::size_t column, Seconds alone,
+                            double slowdown) {
   if (!runs_block(i) || i.op == OpCode::Call || !i.is_of_own_shard || alone.value <= 0) return 1;
+  if (all.blocks[i.block].goes_with_columns) {
+    const double hidden = std::min(1.0, all.costs[column][i.block].device.value / alone.value);
+    return 1 - hidden + slowdown * hidden;
+  }
   const auto ways = double(all.mesh.ways(i.axis));
   return std::max(0.0, 1 - all.costs[column][i.block].device.value * (ways - 1) / ways / alone.value);
 }

@@ -23,7 +23,7 @@ void set_micro_batch(RankProgram& p, std::span<const Block> blocks, std::int64_t
   for (ProgramBuffer& b : p.buffers)
     if (b.category == Category::Activations) b.bytes = scaled(b.bytes, from, to);
   for (Instruction& i : p.instructions)
-    if (runs_block(i))
+    if (runs_block(i) && i.op != OpCode::Call)
       i.work = blocks[i.block].message;
     else if (moves_activations(p, i))
       i.work = scaled(i.work, from, to);

@@ -413,6 +413,9 @@ class StageBuilder {
   void release_groups(const ScheduleStep& at);
   void enter(const ScheduleStep& at);
   void leave_backward(const ScheduleStep& at);
+  bool sends_parts() const;
+  void receive(std::uint16_t unit, std::uint32_t buffer, Bytes whole, Direction direction);
+  void send(std::uint16_t unit, std::uint32_t buffer, Bytes whole, Direction direction);
   void keep_input(std::size_t at);
   void forward(const ScheduleStep& at);
   void head(const ScheduleStep& at);
@@ -437,6 +440,7 @@ class StageBuilder {
   /// @v2.7.0 (fuse_all_gather_matmul, fuse_matmul_reduce_scatter)
   bool goes_with_products(const Block& part) const {
     const FrameworkTensorParallel& trainer = in_.framework.tensor_parallel;
+    if (part.goes_with_columns && trainer.overlaps_columns && stream_of(part) == StreamId::Compute) return true;
     const bool is_sum = part.exchange == Exchange::ReduceScatter && part.runs_backward;
     const bool is_along_sequence = part.exchange == Exchange::AllGather || part.exchange == Exchange::ReduceScatter;
     return in_.strategy.overlaps_tensor_parallel.value_or(trainer.overlaps) && trainer.overlap_needs_compile &&
@@ -453,6 +457,9 @@ class StageBuilder {
   void fill_bucket(Group& group);
   bool accumulates_apart(const Group& group) const;
   void accumulate(Group& group);
+  StreamId reduce_stream() const {
+    return in_.framework.distributed.reduces_at_end && !layout_.shards_gradients ? StreamId::Compute : StreamId::Reduce;
+  }
   void reduce_pending(bool flush);
   void reduce_pending(std::size_t lane, bool flush);
   void leave(const ScheduleStep& at);
@@ -505,6 +512,7 @@ class StageBuilder {
   Phase phase_{};                         // of what is emitted
   std::uint32_t micro_batch_{};
   std::uint32_t hooks_{};  // that run before the next call, in kernel launches
+  Bytes added_;            // moved by sums of gradients in the next call
   std::uint32_t step_gradient_{}, step_temporary_{};
   std::array<std::uint32_t, 2> buckets_{};  // the first is filled now; they change places when it is reduced
   Bytes step_gradient_bytes_, step_temporary_bytes_;

@@ -26,8 +26,18 @@ std::uint32_t StageBuilder::gradient_target(Group& g) {
   return g.full_gradient;
 }
 
+/// Notes what a kernel of its own moves that adds this micro-batch's gradient to the sum of those before it. torch takes
+/// the first as it is (torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad); a main gradient in fp32 is there
+/// from the beginning, and what is added is in the dtype of the products.
 void StageBuilder::push_gradients(Group& g) {
-  if (const std::uint32_t target = gradient_target(g)) s_.operands.push_back(target | kRead | kWrite);
+  const bool is_main = in_.framework.dtypes.main_gradients_fp32, is_sum = g.full_gradient || is_main;
+  const std::uint32_t target = gradient_target(g);
+  if (!target) return;
+  s_.operands.push_back(target | kRead | kWrite);
+  const FrameworkLayers& layers = in_.framework.layers;
+  if (!is_sum || layers.accumulates_in_place || layers.accumulates_in_product) return;
+  const Bytes sum = p_.buffers[target].bytes;
+  added_ += 2 * sum + (is_main ? Bytes{sum.count * size_of(n_.compute) / size_of(Dtype::F32)} : sum);
 }
 
 /// Reduces one group's gradient. Where the optimizer is sharded each rank is left with its part: by a reduce-scatter,
@@ -40,7 +50,7 @@ void StageBuilder::reduce(Group& g) {
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
          2 * g.sizes.reduce_message);
   if (scatters && g.main_gradient) {
-    emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
+    emit(OpCode::ReduceScatter, reduce_stream(), g.domain.shard, g.unit,
          {g.full_gradient | kRead | kWrite | kOwnSlice}, g.sizes.reduce_message);
     g.gradient = g.full_gradient;
   } else if (scatters) {
@@ -85,7 +95,7 @@ void StageBuilder::reduce(Group& g) {
     g.gradient = g.full_gradient;
   }
   if (copies(g) > 1 && is_last_micro_batch())  // after a scatter: its output, still in the reduce dtype
-    emit(OpCode::AllReduce, StreamId::Reduce, g.domain.replicate, g.unit,
+    emit(OpCode::AllReduce, reduce_stream(), g.domain.replicate, g.unit,
          {g.gradient | kRead | kWrite | (g.main_gradient ? kOwnSlice : 0), g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, ways(g)) : p_.buffers[g.gradient].bytes);
   // an engine that shards gradients sends each to the host as it is reduced, or once it is complete; on one GPU too,

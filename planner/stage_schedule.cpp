@@ -50,7 +50,28 @@ void StageBuilder::enter(const ScheduleStep& v) {
   const Bytes bytes = s_.units[v.unit].input;
   give_place(false);
   s_.x[v.unit] = add(Category::Activations, BufferRole::Boundary, unit, bytes);
-  emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.x[v.unit] | kWrite}, bytes);
+  receive(unit, s_.x[v.unit], bytes, Direction::Forward);
+}
+
+/// Ranks that share a layer each send a part of what they all have, and gather the parts that they receive.
+bool StageBuilder::sends_parts() const {
+  return pipeline().sends_parts && in_.strategy.mesh.ways(Axis::Tp) > 1 && !in_.strategy.mesh.splits_sequence();
+}
+
+void StageBuilder::receive(std::uint16_t unit, std::uint32_t buffer, Bytes whole, Direction direction) {
+  const bool is_part = sends_parts();
+  const Bytes received = is_part ? shard(whole, in_.strategy.mesh.ways(Axis::Tp)) : whole;
+  emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {buffer | kWrite}, received).direction = direction;
+  if (is_part)
+    emit(OpCode::AllGather, StreamId::Recv, Axis::Tp, unit, {buffer | kRead | kWrite | kOwnSlice}, whole);
+}
+
+void StageBuilder::send(std::uint16_t unit, std::uint32_t buffer, Bytes whole, Direction direction) {
+  drain(StreamId::Send, unit);
+  const Bytes sent = sends_parts() ? shard(whole, in_.strategy.mesh.ways(Axis::Tp)) : whole;
+  emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {buffer | kRead}, sent).direction = direction;
+  hold_to_end(direction == Direction::Forward ? pipeline().holds_outputs : pipeline().holds_input_gradients, buffer);
+  hold(StreamId::Send, buffer);
 }
 
 /// The gradient of a stage's input goes to the stage before, unless all that stands before it is frozen.
@@ -60,11 +81,7 @@ void StageBuilder::leave_backward(const ScheduleStep& v) {
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[v.unit]});
     return;
   }
-  drain(StreamId::Send, unit);
-  emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.dx[v.unit] | kRead}, s_.units[v.unit].input).direction =
-      Direction::Backward;
-  hold_to_end(pipeline().holds_input_gradients, s_.dx[v.unit]);
-  hold(StreamId::Send, s_.dx[v.unit]);
+  send(unit, s_.dx[v.unit], s_.units[v.unit].input, Direction::Backward);
 }
 
 /// The encoder's output: the bridge writes it, decoder layers read it; their gradients collect in one buffer for the
@@ -118,6 +135,7 @@ void StageBuilder::call(BlockId first, std::uint16_t unit, std::uint16_t frame) 
                           is_one ? s_.operands : s_.part_operands, part.message);
     i.block = id;
     i.frame = frame;
+    if (i.op == OpCode::Call) i.work = std::exchange(added_, Bytes{});
     i.is_of_own_shard = part.exchange != Exchange::None && goes_with_products(part);
   }
 }
@@ -140,12 +158,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   push_issued();
   call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit, frame_of(at));
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
-  if (v.ends_chunk && !ends_model()) {
-    drain(StreamId::Send, unit);
-    emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.x[at + 1] | kRead}, output);
-    hold_to_end(pipeline().holds_outputs, s_.x[at + 1]);
-    hold(StreamId::Send, s_.x[at + 1]);
-  }
+  if (v.ends_chunk && !ends_model()) send(unit, s_.x[at + 1], output, Direction::Forward);
 }
 
 /// Autocast ends here and forgets its casts.
@@ -195,7 +208,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     const Bytes bytes = u.output;
     give_place(true);
     s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
-    emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).direction = Direction::Backward;
+    receive(unit, s_.dx[at + 1], bytes, Direction::Backward);
   }
   if (is_embedding(at)) {
     if (u.whole_backward == kNoBlock) {

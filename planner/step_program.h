@@ -175,6 +175,7 @@ struct Instruction {
   std::uint32_t turns{};          // of a Repeat
   Bytes
       work;  // message of a collective (whole tensor; all to all: a rank's), bytes of a copy, memory traffic of a step
+             // and of sums of gradients beside a Call
   bool operator==(const Instruction&) const = default;
 };
 static_assert(sizeof(Instruction) == 40, "a search writes hundreds of millions of them");
@@ -212,6 +213,7 @@ struct Block {
   Exchange exchange{};      // its one op; None: it computes
   Axis axis{};              // of that
   bool is_beside{};         // on the stream of gathers
+  bool goes_with_columns{};  // as of its op (models/layer_graph.h)
   bool joins{};             // waits for the exchanges beside the parts before it
   Bytes message;            // the whole tensor
   BlockId next = kNoBlock;  // of the phase

@@ -331,7 +331,8 @@ class ForwardPass {
       const Instruction& i = p.instructions[example.instruction];
       const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
       const double moved = transfer(p, i);
-      prices.push_back({.work = cost.work.value + moved * exposed_share(all_, i, rank_class.costs, Seconds{moved}),
+      prices.push_back({.work = cost.work.value + moved * exposed_share(all_, i, rank_class.costs, Seconds{moved},
+                                                                           device.overlap_slowdown),
                         .launching = cost.launching.value,
                         .host_tail = cost.host_tail.value,
                         .flops = cost.flops,

@@ -327,7 +327,9 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   Sequence& sequence = sequences_[place.communicator];
   const std::uint64_t number = sequence.num_joined[place.member]++;
   if (number == sequence.num_before + sequence.open.size()) {
-    const double exposed = exposed_share(in_.program, i, rank.column, in_.comm.gather_time(i.axis, i.work, i.messages));
+    const Seconds alone = i.op == OpCode::AllReduce ? in_.comm.all_reduce_time(i.axis, i.work)
+                                                    : in_.comm.gather_time(i.axis, i.work, i.messages);
+    const double exposed = exposed_share(in_.program, i, rank.column, alone, device(rank).overlap_slowdown);
     const std::uint32_t id =
         network_.open({.kind = collective_of(i.op),
                        .communicator = place.communicator,

@@ -100,6 +100,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   fields.objects("frameworks", table.frameworks,
                  [](Fields& row, FrameworkAlias& alias) { alias = read_framework(row); });
   fields("whole_sequences", table.whole_sequences);
+  read_each(fields, "dropouts", table.dropouts, read_rate);
   fields("optimizers_in_backward", table.optimizers_in_backward);
   fields.refuse_unknown();
   fields.finish();

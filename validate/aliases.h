@@ -60,6 +60,7 @@ struct AliasTable {
   /// Beginnings of sources whose tensor parallel ranks hold all tokens between products, where a point does not say:
   /// older than sequence parallelism (arXiv 2205.05198, May 2022), or without it.
   std::vector<std::string> whole_sequences;
+  std::map<std::string, double> dropouts;  // beginnings of sources whose layers drop as much, attention and branches
   std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;

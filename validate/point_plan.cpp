@@ -78,6 +78,8 @@ PointPlan PointPlanner::plan(const Point& point) {
   try {
     r.strategy = strategy_of(point);
     r.model = model_of(point);
+    for (const auto& [source, dropout] : aliases_.dropouts)
+      if (point.source.starts_with(source)) r.model.residual_dropout = r.model.attention_dropout = dropout;
     const FrameworkAlias framework = framework_of(point, aliases_);
     r.recipe = recipe_of(point, r.model, framework, aliases_);
     if (r.model.checkpoint.is_present()) settle_stack(r);

@@ -39,6 +39,30 @@ LocalId gated_branch(Tape& t, LocalId x) {
 
 namespace {
 
+/// Dropout of a branch is a part of the kernel that adds it to the stream.
+bool drops_in_sum(const Tape& t) {
+  return t.c.framework.layers.fuses_dropout && t.c.spec().residual_dropout > 0 &&
+         t.c.spec().norm_placement != NormPlacement::PostResidual;
+}
+
+/// y = x + dropout(branch); another kernel masks the gradient of the branch.
+void add_dropped(Tape& t, LocalId x, LocalId branch, LocalId y) {
+  const Local like = t.at(branch);
+  const LocalId mask = t.tensor("dropout mask", like.elements, Dtype::Bool, like.dims);
+  t.memory_op(OpKind::Dropout, {x, branch}, {y, mask}, 3.0 * double(t.at(y).bytes().count) + double(like.elements));
+  t.explain_saved(mask, "mask of dropout");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dy = tape.grad(s.ids[3]), dbranch = tape.new_grad(s.ids[1]);
+        tape.set_grad(s.ids[0], dy);  // aliases: no copy
+        const Local& masked = tape.at(dbranch);
+        tape.memory_op(OpKind::Dropout, {dy, s.ids[2]}, {dbranch},
+                       2.0 * double(masked.bytes().count) + double(masked.elements));
+        tape.set_grad(s.ids[1], dbranch);
+      },
+      {x, branch, mask, y});
+}
+
 /// One branch of the residual stream: norms where the family has them, the branch itself, dropout.
 template <class Branch>
 LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Branch branch,
@@ -51,7 +75,7 @@ LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Bra
   LocalId y = branch(t, is_normed ? norm(t, x, before, kNoLocal, slot) : x);
   if (norms_after) y = norm(t, y, after);
   if (has_branch_gates(t)) y = gated_branch(t, y);
-  return dropout(t, y, m.residual_dropout);
+  return drops_in_sum(t) ? y : dropout(t, y, m.residual_dropout);
 }
 
 LocalId residual_tensor(Tape& t, const char* name) {
@@ -60,6 +84,7 @@ LocalId residual_tensor(Tape& t, const char* name) {
 
 /// x + branch, normalised where the family norms the sum (BERT). `y` receives the result.
 void close_branch(Tape& t, LocalId x, LocalId branch, LocalId y) {
+  if (drops_in_sum(t)) return add_dropped(t, x, branch, y);
   if (t.c.spec().norm_placement != NormPlacement::PostResidual) return residual_add(t, x, branch, y);
   const LocalId sum = residual_tensor(t, "residual sum before its norm");
   residual_add(t, x, branch, sum);

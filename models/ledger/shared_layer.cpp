@@ -23,18 +23,21 @@ LocalId with_own_tokens(Tape& t, LocalId x, const char* name) {
   return t.tensor(name, ceil_div(like.elements, split_of(t).ways), like.dtype, like.dims, like.kind);
 }
 
-/// The gradient that the columns made is one part of a sum over the ranks.
+/// The gradient that the columns made is one part of a sum over the ranks. Of trained ones the products that make the
+/// weight gradients can run beside it.
+template <bool AreTrained>
 void sum_input_gradient(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[0], dx = t.grad(x);
-  if (dx != kNoLocal) t.exchange(Exchange::AllReduce, dx, dx);
+  if (dx != kNoLocal) t.exchange(Exchange::AllReduce, dx, dx).goes_with_columns = AreTrained;
   t.take_back_grad(x);
 }
 
+template <bool AreTrained>
 void scatter_input_gradient(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[0], partial = t.grad(s.ids[1]);
   if (partial == kNoLocal) return;
   const LocalId dx = t.new_grad(x);
-  t.exchange(Exchange::ReduceScatter, partial, dx);
+  t.exchange(Exchange::ReduceScatter, partial, dx).goes_with_columns = AreTrained;
   t.add_grad(x, dx);
 }
 
@@ -87,12 +90,13 @@ ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained, bool sum_by_them
   const LayerSplit& split = split_of(t);
   if (split.ways == 1) return {x};
   if (!split.splits_sequence) {
-    if (!sum_by_themselves) t.then_backward(sum_input_gradient, {x});
+    if (!sum_by_themselves)
+      t.then_backward(are_trained ? sum_input_gradient<true> : sum_input_gradient<false>, {x});
     return {.value = x, .sum_by_themselves = sum_by_themselves, .is_shared = true};
   }
   const LocalId all = with_all_tokens(t, x, "input of all tokens");
   t.exchange(Exchange::AllGather, x, all);
-  t.then_backward(scatter_input_gradient, {x, all});
+  t.then_backward(are_trained ? scatter_input_gradient<true> : scatter_input_gradient<false>, {x, all});
   if (!t.c.framework.tensor_parallel.gathers_again || !are_trained) return {.value = all, .is_shared = true};
   t.explain_saved(x, "gathered again for the weight gradient");
   return {
@@ -120,8 +124,11 @@ void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
     if (!entered.sum_by_themselves)
       t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});
   } else if (entered.again != kNoLocal) {
-    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },
-                    {entered.own, entered.again});
+    t.then_backward(
+        [](Tape& tape, const Tape::Step& s) {
+          tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]).goes_with_columns = true;
+        },
+        {entered.own, entered.again});
   }
 }
 

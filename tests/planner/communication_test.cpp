@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "planner/instruction_cost.h"
 #include "planner/plan_builder.h"
 
 using namespace gpuplan;
@@ -35,6 +36,70 @@ constexpr std::int64_t kAdapters = 4 * 8 * ((64 + 64) + (64 + 32));  // r = 8 on
 TEST_CASE("DDP: 2 c P_t x 4 once, in the gradient's fp32, whatever the micro-batches") {
   CHECK(plan_of().build("ddp").sent() == 2 * c(4 * P));
   CHECK(plan_of(5).build("ddp").sent() == 2 * c(4 * P));  // no_sync
+}
+
+TEST_CASE("a kernel adds each micro-batch's gradients to those before it: 3 x 4 bytes a parameter, of the first nothing") {
+  // in fp32; AccumulateGrad takes the first gradient as it is
+  Plan plan = plan_of(2);
+  const auto summed = [&](const char* strategy) {
+    Bytes out;
+    plan.build(strategy);
+    for (const Instruction& i : plan.of_rank().instructions)
+      if (i.op == OpCode::Call) out += i.work;
+    return out;
+  };
+  CHECK(summed("ddp").count == 12 * P);
+  CHECK(summed("fsdp").count == 0);  // reduced with each micro-batch
+  plan.framework.layers.accumulates_in_product = true;
+  CHECK(summed("ddp").count == 0);
+  plan = plan_of(1);
+  CHECK(summed("ddp").count == 0);
+  // beside 16-bit weights a main gradient in fp32 is there from the beginning: 2 read, 4 read and 4 written
+  plan = plan_of(2);
+  plan.framework = find_framework("megatron");
+  plan.framework.layers.accumulates_in_product = false;
+  CHECK(summed("ddp").count == 2 * 10 * P);
+}
+
+TEST_CASE("a sum of gradients takes its bytes at the rate of the memory") {
+  const InstructionCost cost = [] {
+    Plan plan = plan_of(2);
+    CostModel device;
+    device.gemm = device.gemm_fp32 = device.batched_gemm = device.flash = {1e15};
+    device.memory = {1e9};
+    plan.build("ddp", {device});
+    const RankProgram& rank = plan.of_rank();
+    for (const Instruction& i : rank.instructions)
+      if (i.op == OpCode::Call && i.work.count > 0) {
+        plan.program.costs[0][i.block] = {};
+        return cost_of(plan.program, rank, i, 0, device, {});
+      }
+    return InstructionCost{};
+  }();
+  CHECK(cost.work.value == doctest::Approx(12.0 * (kTinyEmbedding + 64) / 1e9));  // of the head and the last norm
+  CHECK(cost.host_tail == cost.work);
+}
+
+TEST_CASE("gradients are reduced behind the last backward pass, and compute waits, where the trainer does that") {
+  Plan plan = plan_of(2);
+  plan.framework = find_framework("megatron");
+  for (const char* strategy : {"ddp", "zero1"})
+    for (const bool at_end : {false, true}) {
+      plan.framework.distributed.reduces_at_end = at_end;
+      plan.framework.distributed.ddp_bucket_bytes = at_end ? std::int64_t(1) << 60 : 1;
+      plan.build(strategy);
+      verify(plan.program);
+      std::size_t last_backward = 0, first_reduction = 0, at = 0;
+      for (const Instruction& i : plan.of_rank().instructions) {
+        ++at;
+        if (i.op == OpCode::Call) last_backward = at;
+        const bool reduces = i.op == OpCode::AllReduce || i.op == OpCode::ReduceScatter;
+        if (reduces && first_reduction == 0) first_reduction = at;
+        if (reduces) CHECK((i.stream == StreamId::Compute) == at_end);
+      }
+      INFO(strategy << " " << at_end);
+      CHECK((first_reduction > last_backward) == at_end);
+    }
 }
 
 TEST_CASE("ZeRO-1: gradients scattered, updated weights gathered, 2 Psi in 16 bit, once per step") {

@@ -74,6 +74,22 @@ TEST_CASE("a framework's kernels take their bytes at the rate of the memory, and
   CHECK(time_of(make_cost_model(wide, profile, {.dtype = Dtype::BF16}), norm) == doctest::Approx(2e-3));
 }
 
+TEST_CASE("tensor cores take both 16-bit formats alike: what was measured of one holds for the other") {
+  GpuSpec gpu{.memory_bandwidth = {2e12}, .fp16 = {3e14}, .bf16 = {3e14}, .gemm_bf16 = {2.7e14}};
+  const Profile profile{.gemm_efficiency = 1, .gemm_fallback = 0.5};
+  const auto rate = [&](Dtype dtype) { return make_cost_model(gpu, profile, {.dtype = dtype}).gemm.value; };
+  CHECK(rate(Dtype::BF16) == doctest::Approx(2.7e14));
+  CHECK(rate(Dtype::F16) == doctest::Approx(2.7e14));
+  gpu.gemm_fp16 = {2.6e14};
+  CHECK(rate(Dtype::F16) == doctest::Approx(2.6e14));
+  gpu.gemm_bf16 = {};
+  CHECK(rate(Dtype::BF16) == doctest::Approx(2.6e14));
+  gpu.bf16 = {1.5e14};  // a card whose bf16 path is half as fast
+  CHECK(rate(Dtype::BF16) == doctest::Approx(1.3e14));
+  gpu.bf16 = {};  // none: fp32
+  CHECK(rate(Dtype::F16) == doctest::Approx(2.6e14));
+}
+
 TEST_CASE("fp8 GEMMs of block linears convert their operands first, at the bytes of the software") {
   CostModel d = plain_model();
   d.gemm_fp8 = {2e12};

@@ -85,6 +85,29 @@ TEST_CASE("a stage sends each micro-batch on, and its gradient back") {
   CHECK(messages(0, OpCode::Send, Direction::Forward) == 16);
 }
 
+TEST_CASE("ranks that share layers send a part each of what all of them have, and gather it, where the trainer does") {
+  const auto bytes = [](bool sends_parts, bool splits_sequence, OpCode op, Axis axis) {
+    Pipeline plan(4, 1, 8);
+    plan.cluster = plain_cluster(8);
+    plan.options.tp = 2, plan.options.splits_sequence = splits_sequence;
+    plan.framework.pipeline.sends_parts = sends_parts;
+    plan.build("single");
+    verify(plan.program);
+    Bytes out;
+    for (const Instruction& i : plan.of_rank(1).instructions)
+      if (i.op == op && i.axis == axis && (op != OpCode::AllGather || i.stream == StreamId::Recv)) out += i.work;
+    return out;
+  };
+  const Bytes whole = bytes(false, false, OpCode::Send, Axis::Pp);
+  CHECK(2 * bytes(true, false, OpCode::Send, Axis::Pp) == whole);
+  CHECK(2 * bytes(true, false, OpCode::Recv, Axis::Pp) == whole);
+  CHECK(bytes(true, false, OpCode::AllGather, Axis::Tp) == whole);
+  CHECK(bytes(false, false, OpCode::AllGather, Axis::Tp) == Bytes{});
+  // of a divided sequence each has its part alone
+  CHECK(2 * bytes(true, true, OpCode::Send, Axis::Pp) == whole);
+  CHECK(bytes(true, true, OpCode::AllGather, Axis::Tp) == Bytes{});
+}
+
 TEST_CASE("what layers keep is held as often as chunks are in flight") {
   // 4 stages of 2 layers: 4, 3, 2 and 1 micro-batches of them wait; GPipe: all 8
   const auto held = [](Pipeline plan, std::size_t k) {

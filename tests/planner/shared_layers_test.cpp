@@ -88,6 +88,72 @@ TEST_CASE("t ranks keep s b h (10 + 24 / t) of a GPT layer, and 34 / t where the
   CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx(30.0 / 4 + 4 + kLse / 4).epsilon(1e-12));
 }
 
+TEST_CASE("eager attention with a fused softmax keeps 5 bytes a score, in framework ops 7") {
+  // Korthikanti et al. 2022, equations 1, 2 and 4: softmax in 16 bit 2, its mask 1, what dropout leaves of it 2
+  SharedLayer layer;
+  layer.recipe.attention = AttentionKernel::Eager;
+  const double scores = 32.0 * 64 / 4096;  // a s / h
+  layer.mesh = shared_by(1, false);
+  CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx(34 + 5 * scores).epsilon(1e-12));
+  layer.mesh = shared_by(4, false);
+  CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx(10 + 24.0 / 4 + 5 * scores / 4).epsilon(1e-12));
+  layer.mesh = shared_by(4, true);
+  CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx((34 + 5 * scores) / 4).epsilon(1e-12));
+  // in framework ops the softmax is kept in fp32
+  layer.framework.layers.fuses_softmax = false;
+  CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx((34 + 7 * scores) / 4).epsilon(1e-12));
+}
+
+TEST_CASE("kernels between the products of a GPT layer: bytes of scores and of the stream") {
+  SharedLayer layer;
+  layer.mesh = shared_by(1, false);
+  layer.recipe.attention = AttentionKernel::Eager;
+  const ModelSpec spec = gpt_7b();
+  const double scores = 32.0 * 64 * 64, stream = 64.0 * 4096;
+  const auto moved = [&](const std::vector<LayerOp>& ops, OpKind kind) {
+    double bytes = 0;
+    for (const LayerOp& op : ops) bytes += op.kind == kind ? op.traffic : 0;
+    return bytes;
+  };
+  layer.emit(spec);
+  CHECK(moved(layer.graph.forward, OpKind::Softmax) == 2 * 2 * scores);   // read and written in 16 bit
+  CHECK(moved(layer.graph.backward, OpKind::Softmax) == 3 * 2 * scores);  // probabilities, their gradient, the scores'
+  CHECK(moved(layer.graph.forward, OpKind::Cast) == 0);
+  // dropout of the scores reads and writes them and writes the mask; each branch is dropped as it joins the stream
+  CHECK(moved(layer.graph.forward, OpKind::Dropout) == 5 * scores + 2 * (3 * 2 + 1) * stream);
+  layer.framework.layers.fuses_softmax = layer.framework.layers.fuses_dropout = false;
+  layer.graph = {};
+  layer.emit(spec);
+  CHECK(moved(layer.graph.forward, OpKind::Softmax) == (2 + 4) * scores);
+  CHECK(moved(layer.graph.forward, OpKind::Cast) == (4 + 2) * scores);
+  CHECK(moved(layer.graph.forward, OpKind::Dropout) == 5 * scores + 2 * 5 * stream);
+  CHECK(moved(layer.graph.forward, OpKind::Add) == 2 * 2 * scores + 2 * 3 * 2 * stream);  // mask; residual sums
+}
+
+TEST_CASE("what a trained column's backward exchanges goes with its products; a row's does not") {
+  SharedLayer layer;
+  const auto beside = [&](const std::vector<LayerOp>& ops, Exchange kind) {
+    std::vector<bool> out;
+    for (const LayerOp& op : ops)
+      if (op.exchange == kind) out.push_back(op.goes_with_columns);
+    return out;
+  };
+  layer.emit(gpt_7b());
+  CHECK(beside(layer.graph.backward, Exchange::AllReduce) == std::vector<bool>{true, true});
+  CHECK(beside(layer.graph.forward, Exchange::AllReduce) == std::vector<bool>{false, false});
+  layer.mesh = shared_by(4, true);
+  layer.graph = {};
+  layer.emit(gpt_7b());
+  CHECK(beside(layer.graph.backward, Exchange::ReduceScatter) == std::vector<bool>{true, true});
+  // the gradient of a row's output, then the input of a column, of the MLP and of attention
+  CHECK(beside(layer.graph.backward, Exchange::AllGather) == std::vector<bool>{false, true, false, true});
+  CHECK(beside(layer.graph.forward, Exchange::AllGather) == std::vector<bool>{false, false});
+  layer.recipe.method = Method::Lora;  // frozen columns make no weight gradient
+  layer.graph = {};
+  layer.emit(gpt_7b());
+  for (const bool is : beside(layer.graph.backward, Exchange::ReduceScatter)) CHECK_FALSE(is);
+}
+
 TEST_CASE("a layer sums two activations forward and two gradients backward") {
   SharedLayer layer;
   layer.emit(tiny_llama());
@@ -313,13 +379,16 @@ TEST_CASE("what ranks exchange is waited for, or runs beside the products, each 
   plan.recipe.attention = AttentionKernel::Cudnn;
   plan.cluster = plain_cluster(2);
   plan.options.tp = 2, plan.options.splits_sequence = true;
-  const auto step = [&](bool overlaps, double compute, double exchange) {
+  const auto step = [&](bool overlaps, double compute, double exchange, bool overlaps_columns = false) {
     plan.framework.tensor_parallel.overlaps = overlaps;
+    plan.framework.tensor_parallel.overlaps_columns = overlaps_columns;
     CostModel device;
     device.gemm = device.gemm_fp32 = device.batched_gemm = device.flash = device.cudnn = {1e30};
     device.memory = {1e30};
     plan.build("single", {device});
     for (BlockCost& cost : plan.program.costs[0]) cost = {};
+    for (std::size_t b = 0; b < plan.program.blocks.size(); ++b)  // a column's product is as long as the exchange
+      if (plan.program.blocks[b].goes_with_columns) plan.program.costs[0][b].device = {exchange};
     std::int64_t calls = 0;
     for (const Instruction& i : plan.of_rank().instructions) {
       if (i.op != OpCode::Call || i.unit == 0 || i.unit > 4) continue;
@@ -338,6 +407,10 @@ TEST_CASE("what ranks exchange is waited for, or runs beside the products, each 
   CHECK(waiting > double(calls) + 4 * (4 + 6) * 0.25 - 1e-9);  // 4 layers of 4 exchanges forward and 6 backward
   CHECK(beside < double(calls) + 0.25 * (waiting - double(calls)));
   CHECK(beside >= double(calls));
+  // of the 6 of a layer's backward 4 are a column's, and 2 of the head's
+  const auto [columns, again] = step(false, 1, 0.25, true);
+  CHECK(again == calls);
+  CHECK(waiting - columns == doctest::Approx((4 * 4 + 2) * 0.25));
 }
 
 TEST_CASE("FSDP shards what ranks that share layers hold: each 1 / (t x s) of a linear") {

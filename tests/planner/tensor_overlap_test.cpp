@@ -11,14 +11,19 @@ TEST_CASE("an exchange hides beside its own products but for the piece that each
   StepProgram all;
   all.mesh = Mesh{{Axis::Tp, 4}};
   all.costs = {{BlockCost{.device = {3}}}};
+  std::vector<Block> blocks(1);
+  all.blocks = blocks;
   Instruction i{.op = OpCode::AllGather, .axis = Axis::Tp, .block = 0};
-  CHECK(exposed_share(all, i, 0, {4}) == 1);  // compute waits for all of it
+  CHECK(exposed_share(all, i, 0, {4}, 0.2) == 1);  // compute waits for all of it
   i.is_of_own_shard = true;
-  CHECK(exposed_share(all, i, 0, {4}) == doctest::Approx((4 - 3 * 0.75) / 4));
-  CHECK(exposed_share(all, i, 0, {2.25}) == doctest::Approx(0));
-  CHECK(exposed_share(all, i, 0, {1}) == 0);
+  CHECK(exposed_share(all, i, 0, {4}, 0.2) == doctest::Approx((4 - 3 * 0.75) / 4));
+  CHECK(exposed_share(all, i, 0, {2.25}, 0.2) == doctest::Approx(0));
+  CHECK(exposed_share(all, i, 0, {1}, 0.2) == 0);
+  blocks[0].goes_with_columns = true;  // beside another product, which takes a fifth longer meanwhile
+  CHECK(exposed_share(all, i, 0, {4}, 0.2) == doctest::Approx((4 - 3 + 0.2 * 3) / 4));
+  CHECK(exposed_share(all, i, 0, {1}, 0.2) == doctest::Approx(0.2));
   i.op = OpCode::Call;
-  CHECK(exposed_share(all, i, 0, {4}) == 1);
+  CHECK(exposed_share(all, i, 0, {4}, 0.2) == 1);
 }
 
 TEST_CASE("a compiler joins gathers to what reads them and scatters to the one product that makes them") {
