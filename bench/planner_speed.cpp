@@ -54,7 +54,18 @@ struct Row {
   Method method;
   Checkpointing checkpointing;
   std::int64_t micro_batches;
+  const char* trainer = "hf-trainer";
+  StrategyOptions options{};
 };
+
+/// The same layers and micro-batches whole and divided: a plan with tp and pp costs at most four times one without.
+constexpr const char* kTrainer = "megatron";
+const Row kMegatron{"megatron zero1, full, 8 micro-batches", "zero1", Method::Full, Checkpointing::None, 8, kTrainer};
+Row divided(const char* name, const StrategyOptions& options) {
+  Row row = kMegatron;
+  row.name = name, row.options = options;
+  return row;
+}
 
 /// A question with all that is resolved before its plan is made.
 struct Prepared {
@@ -65,21 +76,23 @@ struct Prepared {
 
 std::vector<Prepared> prepare_plans(const Row& row, const ModelSpec& spec) {
   const Profile profile = default_profile("a100-sxm-80gb");
-  const FrameworkConvention& framework = find_framework("hf-trainer");
+  const FrameworkConvention& framework = find_framework(row.trainer);
   std::vector<Prepared> out;
   for (const char* gpus : {"2xA100", "4xA100", "8xA100", "16xA100"})
     for (const std::string_view name : strategy_names()) {
       if (*row.strategy && name != row.strategy) continue;
       for (const std::int64_t micro_batch : {1, 2, 3, 4, 6, 8, 12, 16}) {
         Recipe r;
+        r.framework = std::string(row.trainer);
         r.method = row.method;
         r.checkpointing = row.checkpointing;
         r.grad_accum = row.micro_batches;
         r.micro_batch = micro_batch;
         const ClusterSpec cluster = parse_gpus(gpus);
-        const Strategy strategy = make_strategy(name, cluster, {});
+        if (cluster.num_gpus() % (row.options.tp * row.options.pp) != 0) continue;
+        const Strategy strategy = make_strategy(name, cluster, row.options);
         if (!why_not_applicable(strategy, cluster, r, spec).empty()) continue;
-        Job job({.model = spec, .recipe = r, .dataset = {}, .cluster = cluster, .options = {}},
+        Job job({.model = spec, .recipe = r, .dataset = {}, .cluster = cluster, .options = row.options},
                 prepare(spec, r, framework), framework, profile, strategy);
         const CostModel device = make_cost_model(cluster.gpus.front(), profile, {.dtype = job.numerics.compute});
         const CommModel comm = make_comm_model(cluster, profile, strategy.mesh);
@@ -103,14 +116,18 @@ int main() {
   const ModelSpec spec = load_model("llama-3-8b").spec;
   std::printf("%-36s %6s %9s %9s %12s %12s %12s %9s %9s\n", "plans of a 32-layer model", "plans", "cold us",
               "search us", "unfolded us", "cold/s", "search/s", "naive us", "search/naive");
-  for (const Row row : {Row{"ddp, LoRA", "ddp", Method::Lora, Checkpointing::None, 1},
-                        Row{"fsdp, LoRA", "fsdp", Method::Lora, Checkpointing::None, 1},
-                        Row{"fsdp, LoRA, checkpointing", "fsdp", Method::Lora, Checkpointing::Full, 1},
-                        Row{"all strategies, LoRA", "", Method::Lora, Checkpointing::None, 1},
-                        Row{"ddp, full", "ddp", Method::Full, Checkpointing::None, 1},
-                        Row{"zero2, full, 8 micro-batches", "zero2", Method::Full, Checkpointing::None, 8},
-                        Row{"fsdp, full, 8 micro-batches", "fsdp", Method::Full, Checkpointing::None, 8},
-                        Row{"mp, LoRA (2 to 16 stages)", "mp", Method::Lora, Checkpointing::None, 1}}) {
+  for (const Row row :
+       {Row{"ddp, LoRA", "ddp", Method::Lora, Checkpointing::None, 1},
+        Row{"fsdp, LoRA", "fsdp", Method::Lora, Checkpointing::None, 1},
+        Row{"fsdp, LoRA, checkpointing", "fsdp", Method::Lora, Checkpointing::Full, 1},
+        Row{"all strategies, LoRA", "", Method::Lora, Checkpointing::None, 1},
+        Row{"ddp, full", "ddp", Method::Full, Checkpointing::None, 1},
+        Row{"zero2, full, 8 micro-batches", "zero2", Method::Full, Checkpointing::None, 8},
+        Row{"fsdp, full, 8 micro-batches", "fsdp", Method::Full, Checkpointing::None, 8},
+        Row{"mp, LoRA (2 to 16 stages)", "mp", Method::Lora, Checkpointing::None, 1}, kMegatron,
+        divided("tp 2", {.tp = 2, .splits_sequence = true}), divided("pp 4", {.pp = 4}),
+        divided("tp 2, pp 4", {.tp = 2, .splits_sequence = true, .pp = 4}),
+        divided("tp 2, pp 4 of two chunks", {.tp = 2, .splits_sequence = true, .pp = 4, .virtual_stages = 2})}) {
     const std::vector<Prepared> plans = prepare_plans(row, spec);
     const double count = double(plans.size());
     StepProgram program;

@@ -277,7 +277,8 @@ std::string divide_as_files(const ConfigReading& configs, EstimateRequest& reque
   const std::int64_t needed = that_train + engine.gpus, files_own = engine.gpus;
   if (in_all == needed) return "";
   const StrategyOptions& o = request.options;
-  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep * o.etp), tp = std::max<std::int64_t>(1, engine.tp);
+  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep * o.ways_of_expert()),
+                     tp = std::max<std::int64_t>(1, engine.tp);
   // settings that count whole machines divide several of them by machines
   const bool counts_machines = configs.setup.counts_engine.value_or(false) && request.cluster.num_nodes() > 1;
   const std::int64_t unit = counts_machines ? std::lcm(tp, request.cluster.gpus_per_node) : tp;

@@ -340,7 +340,9 @@ constexpr std::array kFlags{
              "GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1",
              [](Request& r, Text v) { r.options.ep = to_integer(v); }},
     PlanFlag{"--etp", "E", kStrategy,
-             "GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1",
+             "GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1, of "
+             "Megatron and "
+             "verl without --ep those of --tp",
              [](Request& r, Text v) { r.options.etp = to_integer(v); }},
     PlanFlag{
         "--expert-imbalance", "X", kStrategy,

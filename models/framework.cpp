@@ -288,6 +288,8 @@ void read_expert_parallel(Fields& f, FrameworkExpertParallel& split) {
   f.optional("quantised", split.quantised);
   f.optional("beside_tensor", split.beside_tensor);
   f.optional("cuts_experts", split.cuts_experts);
+  f.optional("gathers_tokens", split.gathers_tokens);
+  f.optional("cuts_beside_tensor", split.cuts_beside_tensor);
   f.optional("dispatchers", split.dispatchers);
 }
 
@@ -332,6 +334,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("fuses_mlp", c.layers.fuses_mlp);
   f.optional("repeats_kv", c.layers.repeats_kv);
   f.optional("copies_attention_output", c.layers.copies_attention_output);
+  f.optional("copies_flash_output", c.layers.copies_flash_output);
+  f.optional("fused_softmax_keys", c.layers.fused_softmax_keys, IntRange{.least = 0});
   f.optional("keeps_fused_qkv", c.layers.keeps_fused_qkv);
   f.optional("unties_head", c.layers.unties_head);
   f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
@@ -353,6 +357,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("fused_loss_evaluates", c.loss.fused_evaluates);
   f.optional("kept_logits", c.loss.kept_logits);
   f.optional("kept_logits_mixed", c.loss.kept_logits_mixed);
+  f.optional("adds_exponentials", c.loss.adds_exponentials);
   f.optional("chunked_loss_recomputes", c.loss.chunked_loss_recomputes);
   f.optional("chunked_softmax", c.loss.chunked_softmax);
   f.optional("ddp_bucket_bytes", c.distributed.ddp_bucket_bytes);

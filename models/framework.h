@@ -235,6 +235,10 @@ struct FrameworkLayers {
   bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
   bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
   bool copies_attention_output = true;  // sdpa output made contiguous for o_proj
+  bool copies_flash_output = false;     // flash-attn's of several rows, put in the order of the sequence again
+  /// Eager attention scales, masks and normalises scores of fewer keys than this in one kernel, from 16 bit to 16 bit,
+  /// whose result is all that it keeps; 0: never.
+  std::int64_t fused_softmax_keys = 0;
   bool keeps_fused_qkv = false;         // q, k, v are views of one buffer that stays alive
   bool unties_head = false;             // embedding and head are two tensors even for tied models
   bool low_rank_keeps_input = false;    // adapters share the input of their linear (16-bit adapters)
@@ -256,6 +260,8 @@ struct FrameworkLoss {
   bool fused_evaluates = true;                   // a fused loss spares the logits in evaluation too
   KeptLogits kept_logits = KeptLogits::Compute;  // outside autocast
   KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision
+  /// Of logits that ranks share, the gradient is made from exponentials beside the log-softmax and the labels' part.
+  bool adds_exponentials = false;
   bool chunked_loss_recomputes = true;  // a chunk's logits are recomputed in backward; false: all chunks are kept
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
@@ -400,6 +406,11 @@ struct FrameworkExpertParallel {
   bool adapters = false, quantised = false;  // a run with adapters, or a quantised base, can have it
   bool beside_tensor = false;                // ranks that share layers share the experts too, each whole
   bool cuts_experts = false;                 // … or each cut among some of them (expert tensor parallelism)
+  /// Ranks that share layers share each expert where nothing else is said and nobody shares the experts of a layer.
+  bool cuts_beside_tensor = false;
+  /// True where ranks that share layers, and nobody shares the experts, have a part of each: they gather all tokens,
+  /// route them alike, and sum the outputs of the layer.
+  bool gathers_tokens = false;
   std::vector<std::string> dispatchers;      // rows of models/token_dispatcher.h that it has beside the usual one
 };
 

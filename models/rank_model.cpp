@@ -224,6 +224,14 @@ void cut_experts(TrainedModel& part, std::int64_t ways) {
   }
 }
 
+/// What runs beside experts that see all tokens does too, and is summed with them.
+void join_shared_expert(TrainedModel& part) {
+  for (LayerLinears& linears : part.linears)
+    for (const LinearSlot slot :
+         {LinearSlot::SharedGate, LinearSlot::SharedUp, LinearSlot::SharedGateUp, LinearSlot::SharedDown})
+      linears[slot].cut = Cut::None;
+}
+
 /// A mixer that every rank has whole sees all tokens on each, so that nothing of it is exchanged.
 void keep_mixer_whole(StateList& states, const std::vector<WeightTensor>& tensors, LayerLinears& linears) {
   const auto module = [](const WeightTensor& t) { return std::string_view(t.name).substr(0, t.name.find('.')); };
@@ -248,6 +256,12 @@ void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, s
 }
 
 }  // namespace
+
+/// Ranks that share layers have a part of each expert, and work on the tokens of all.
+static bool gathers_for_experts(const FrameworkConvention& framework, const Mesh& mesh) {
+  return framework.expert_parallel.gathers_tokens && mesh.ways(Axis::Tp) > 1 && mesh.ways(Axis::Ep) == 1 &&
+         mesh.ways(Axis::Etp) == mesh.ways(Axis::Tp);
+}
 
 bool is_shared_layer(std::string_view name) {
   return std::ranges::any_of(kSharedLayers, [&](const SharedLayerRow& row) { return row.name == name; });
@@ -277,10 +291,16 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
     return fmt::format("{} cannot split a quantised base", framework.name);
   if (recipe.qat != Qat::None) return "tp with fake quantisers is not planned yet";
   if (model.moe.is_present()) {
-    if (!mesh.shares_experts()) return "tp of mixtures of experts without ep or etp is not planned yet";
-    if (!framework.expert_parallel.beside_tensor)
-      return fmt::format("{} has no tp beside ep that is planned", framework.name);
-    if (!mesh.splits_sequence()) return "tp beside ep needs --sp: ranks send each other their own tokens";
+    const bool gathers = gathers_for_experts(framework, mesh);
+    if (!framework.expert_parallel.beside_tensor && !gathers)
+      return fmt::format("{} has no tp of mixtures of experts that is planned", framework.name);
+    if (!mesh.shares_experts())
+      return fmt::format(
+          "{} has every expert whole on each of the ranks that share layers, which is not planned: "
+          "add --ep or --etp",
+          framework.name);
+    if (!mesh.splits_sequence() && !gathers)
+      return "tp of a mixture of experts needs --sp: ranks send each other their own tokens";
   }
   if (std::string why = why_not_cut(model, framework, ways); !why.empty()) return why;
   const std::string wrong =
@@ -381,13 +401,27 @@ std::string why_not_routed(const ModelSpec& model, const Recipe& recipe, const F
   return {};
 }
 
+/// Adapters reach linears of routed experts.
+bool adapts_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework) {
+  const TrainedModel whole = prepare(model, recipe, framework);
+  for (std::size_t k = 0; k < whole.linears.size(); ++k)
+    for (const LinearRef& l : whole.linears[k].by_slot) {
+      const std::vector<WeightTensor>& tensors = whole.weights.kinds[k].tensors;
+      if (l.exists() && l.is_adapted && l.weight < tensors.size() && tensors[l.weight].is_routed) return true;
+    }
+  return false;
+}
+
 /// Says why ranks cannot share each expert.
 std::string why_not_cut_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
-                                std::int64_t cut) {
-  if (!framework.expert_parallel.cuts_experts) return fmt::format("{} has no etp that is planned", framework.name);
+                                const Mesh& mesh) {
+  const std::int64_t cut = mesh.ways(Axis::Etp);
+  if (!framework.expert_parallel.cuts_experts && !gathers_for_experts(framework, mesh))
+    return fmt::format("{} has no etp that is planned", framework.name);
   if (model.moe.intermediate_size % cut != 0)
     return fmt::format("etp {} does not divide the experts' width of {}", cut, model.moe.intermediate_size);
-  if (recipe.is_adapter()) return "etp with adapters is not planned yet";
+  if (recipe.is_adapter() && adapts_experts(model, recipe, framework))
+    return "etp with adapters of experts is not planned yet";
   if (recipe.routing.dispatcher->sends_once)
     return fmt::format("etp with {} is not planned yet", recipe.routing.dispatcher->title);
   const std::string wrong = wrong_expert(model, cut);
@@ -416,7 +450,7 @@ std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, con
   if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
     return fmt::format("{} has no quantised base beside ep", framework.name);
   if (model.moe.computes_all) return "ep of experts that run on every token is not planned yet";
-  return cut > 1 ? why_not_cut_experts(model, recipe, framework, cut) : "";
+  return cut > 1 ? why_not_cut_experts(model, recipe, framework, mesh) : "";
 }
 
 TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
@@ -434,8 +468,10 @@ TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const F
                 .context_exchange = mesh.context_exchange(),
                 .expert_ways = mesh.ways(Axis::Ep),
                 .expert_cut = cut,
-                .expert_machines = mesh.expert_machines()};
+                .expert_machines = mesh.expert_machines(),
+                .experts_see_all = gathers_for_experts(framework, mesh)};
   if (mesh.shares_experts()) cut_experts(part, part.split.expert_ways);
+  if (part.split.experts_see_all) join_shared_expert(part);
   if (ways == 1) return part;
   const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors,
                           const std::vector<WeightTensor>& all, bool has_whole_mixer = false) {

@@ -94,6 +94,7 @@ struct LayerSplit {
   std::int64_t expert_ways = 1;      // each has as many of the experts
   std::int64_t expert_cut = 1;       // … and as much of each
   std::int64_t expert_machines = 1;  // on which those that share them stand
+  bool experts_see_all = false;      // those that share each expert gather the tokens of all, and route them alike
 };
 
 /// One model under one recipe; made once, then read by every plan.

@@ -167,10 +167,17 @@ std::string strategy_title(const EstimateRequest& r) {
   return make_strategy(r.strategy, r.cluster, options_for(r)).title();
 }
 
+std::int64_t usual_ways_of_expert(const EstimateRequest& r, std::int64_t tp, std::int64_t ep) {
+  const FrameworkExpertParallel& trainer = r.recipe.framework->expert_parallel;
+  const bool cuts = (trainer.cuts_beside_tensor || trainer.gathers_tokens) && r.model.moe.is_present();
+  return cuts && ep == 1 ? tp : 1;
+}
+
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
   const FrameworkDistributed& habits = r.recipe.framework->distributed;
   options.splits_sequence |= r.recipe.framework->tensor_parallel.sequence == SequenceSplit::Always;
+  if (options.etp == 0) options.etp = usual_ways_of_expert(r, options.tp, options.ep);
   if (const auto& exchanges = r.recipe.framework->context_parallel.exchanges;
       !options.context_exchange && !exchanges.empty())
     options.context_exchange = parse_name<ContextExchange>(exchanges.front(), "exchanges");

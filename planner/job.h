@@ -132,6 +132,8 @@ Profile profile_of(const EstimateRequest& request);
 
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request);
+/// Ranks that share each expert where nobody says how many.
+std::int64_t usual_ways_of_expert(const EstimateRequest& request, std::int64_t tp, std::int64_t ep);
 
 /// Ranks, or groups of ranks, that have sequences of their own under the strategy asked for; of auto, under whole
 /// copies.

@@ -137,8 +137,9 @@ Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& 
     Mesh mesh(data);
     mesh.set(Axis::Tp, options.tp).set(Axis::Cp, options.cp).set(Axis::Pp, stages);
     mesh.set_splits_sequence(options.splits_sequence && options.tp > 1);
-    if (const std::int64_t sharers = options.ep * options.etp; sharers > 1)
-      mesh.set_expert_ways(options.ep, options.etp).set_expert_machines(ceil_div(sharers, cluster.gpus_per_node));
+    if (const std::int64_t sharers = options.ep * options.ways_of_expert(); sharers > 1)
+      mesh.set_expert_ways(options.ep, options.ways_of_expert())
+          .set_expert_machines(ceil_div(sharers, cluster.gpus_per_node));
     if (options.cp > 1) mesh.set_context_exchange(options.context_exchange.value_or(ContextExchange{}));
     return mesh;
   };
@@ -262,10 +263,10 @@ std::optional<InputError> strategy_mistake(std::string_view name, const ClusterS
   if (n % cp != 0)
     return InputError("--cp", fmt::format("{} does not divide the {} data parallel ranks", cp, n),
                       "tp x pp x cp x data parallel = GPUs");
-  if (options.etp > 1 && n * options.tp % (options.ep * options.etp) != 0)
+  if (options.etp > 1 && n * options.tp % (options.ep * options.ways_of_expert()) != 0)
     return InputError("--etp",
                       fmt::format("ep {} x etp {} = {} does not divide the {} ranks of a stage", options.ep,
-                                  options.etp, options.ep * options.etp, n * options.tp),
+                                  options.etp, options.ep * options.ways_of_expert(), n * options.tp),
                       "ep x etp x ranks that have the same experts = tp x data parallel");
   if (n * options.tp % options.ep != 0)
     return InputError("--ep", fmt::format("{} does not divide the {} ranks of a stage", options.ep, n * options.tp),
@@ -294,7 +295,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .stage_layers = options.pp > 1 ? options.stage_layers : StageLayers(),
              .overlaps_tensor_parallel = options.overlaps_tensor_parallel};
   s.simplicity = narrow<int>(&row - kRows.data());
-  if (options.tp * options.pp * options.cp * options.ep * options.etp > 1) s.simplicity += narrow<int>(kRows.size());
+  if (options.tp * options.pp * options.cp * options.ep * options.ways_of_expert() > 1)
+    s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;

@@ -81,7 +81,7 @@ struct StrategyOptions {
   std::int64_t cp = 1;                              // of the data parallel ranks, those that share each sequence
   std::optional<ContextExchange> context_exchange;  // unset: the trainer's usual one
   std::int64_t ep = 1;                              // of the ranks of a stage, those that share the experts
-  std::int64_t etp = 1;                             // … and those that share each of them
+  std::int64_t etp = 0;                             // … and those that share each of them; 0: as the trainer does
   std::int64_t pp = 1, virtual_stages = 1;          // stages of a pipeline, and chunks of layers of each
   StageLayers stage_layers;
   /// Exchanges of ranks that share layers run beside the products; unset: what the trainer's record says.
@@ -96,6 +96,8 @@ struct StrategyOptions {
   std::optional<std::int64_t> reduce_bucket_size;  // elements; -1: hidden^2
   std::optional<bool> overlap_comm;
   std::optional<bool> zero_quantized_weights;
+
+  std::int64_t ways_of_expert() const { return etp > 0 ? etp : 1; }
 };
 
 /// `zero` as these options set it, where it is DeepSpeed.

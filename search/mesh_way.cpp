@@ -73,8 +73,8 @@ bool may_divide_layers(const EstimateRequest& r) {
   const bool has_any = !trainer.tensor_parallel.strategies.empty() || !trainer.pipeline.strategies.empty() ||
                        (!trainer.expert_parallel.strategies.empty() && r.model.moe.is_present());
   return has_any && r.strategy == "auto" &&
-         r.options.tp * r.options.pp * r.options.cp * r.options.ep * r.options.etp == 1 && r.cluster.num_gpus() > 1 &&
-         !r.cluster.is_mixed();
+         r.options.tp * r.options.pp * r.options.cp * r.options.ep * r.options.ways_of_expert() == 1 &&
+         r.cluster.num_gpus() > 1 && !r.cluster.is_mixed();
 }
 
 std::optional<BetterWay> better_mesh(const EstimateResult& answer, const StrategyEstimate* shown) {

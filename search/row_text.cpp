@@ -56,6 +56,7 @@ static std::string flags_of(SearchedStrategy strategy, const SearchQuestion& q) 
   if (q.base.options.tp > 1) strategy.tp = 1, strategy.splits_sequence = false;
   if (q.base.options.cp > 1) strategy.cp = 1;
   if (q.base.options.ep > 1) strategy.ep = 1;
+  if (q.base.options.etp > 1) strategy.etp = 1;
   if (q.base.options.pp > 1) strategy.pp = strategy.virtual_stages = 1;
   const std::string flags = strategy.flags(), name = fmt::format("--strategy {}", strategy.name);
   return q.pinned.contains("strategy") ? flags.substr(std::min(flags.size(), name.size() + 1)) : flags;

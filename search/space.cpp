@@ -140,20 +140,35 @@ Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
   return mesh.set_context_exchange(options_for(r).context_exchange.value_or(ContextExchange{}));
 }
 
-/// Ranks that share the experts: as given, else powers of two within a machine, of data parallel ones too. Beside cp
-/// they are those that share whole sequences, which every trainer takes.
+/// Ranks that share the experts, and each of them: as given, else powers of two within a machine, of data parallel ones
+/// too; an expert is shared by as many as share layers at most. Where tokens spread evenly, whole experts on as many
+/// ranks hold as much and exchange less, so that parts of them are for what cannot be divided so. Beside cp those that
+/// share the experts are ranks of whole sequences, which every trainer takes.
 std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name,
                                 const Mesh& mesh) {
-  const std::int64_t given = q.base.options.ep, etp = q.base.options.etp;
-  const auto with = [&](std::int64_t ways) { return Mesh(mesh).set(Axis::Ep, ways).set(Axis::Etp, etp); };
-  if (given > 1) return {with(given)};
-  std::vector<Mesh> out{with(1)};
-  const std::int64_t cp = std::max<std::int64_t>(1, q.base.options.cp);
-  if (q.pinned.contains("ep") || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
-  for (std::int64_t ep = 2; ep <= most_gpus_per_node(q); ep *= 2) {
+  const StrategyOptions& given = q.base.options;
+  const std::int64_t tp = mesh.ways(Axis::Tp), cp = std::max<std::int64_t>(1, given.cp), most = most_gpus_per_node(q);
+  const bool keeps_ways = given.ep > 1 || q.pinned.contains("ep"), keeps_cut = given.etp > 0;
+  const std::int64_t usual = keeps_cut ? given.etp : usual_ways_of_expert(q.base, tp, given.ep);
+  const auto with = [&](std::int64_t ep, std::int64_t etp) { return Mesh(mesh).set(Axis::Ep, ep).set(Axis::Etp, etp); };
+  const auto is_possible = [&](std::int64_t ep, std::int64_t etp) {
     const Mesh shared = Mesh(mesh).set(Axis::DpShard, ep * etp).set_expert_ways(ep, etp);
-    if (ep % cp != 0) continue;
-    if (why_not_by_experts(q.base.model, q.base.recipe, framework, name, shared).empty()) out.push_back(with(ep));
+    return why_not_by_experts(q.base.model, q.base.recipe, framework, name, shared).empty();
+  };
+  const auto is_worthwhile = [&](std::int64_t ep, std::int64_t etp) {
+    return etp == 1 || keeps_ways || !framework.expert_parallel.beside_tensor || q.base.recipe.routing.imbalance > 1 ||
+           q.base.model.moe.num_experts % (ep * etp) != 0;
+  };
+  std::vector<Mesh> out;
+  if (tp == given.tp || (is_worthwhile(given.ep, usual) && is_possible(given.ep, usual)))
+    out.push_back(with(given.ep, usual));
+  if (!q.base.model.moe.is_present() || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
+  for (std::int64_t ep = given.ep; ep == given.ep || (!keeps_ways && ep <= most); ep *= 2) {
+    if (ep > given.ep && ep % cp != 0) continue;
+    if (keeps_cut && ep > given.ep && is_possible(ep, usual)) out.push_back(with(ep, usual));
+    for (std::int64_t etp = 1; !keeps_cut && etp <= tp && (etp == 1 || ep * etp <= most); etp *= 2)
+      if ((ep != given.ep || etp != usual) && is_worthwhile(ep, etp) && is_possible(ep, etp))
+        out.push_back(with(ep, etp));
   }
   return out;
 }
@@ -191,7 +206,7 @@ void add_pipelines(std::vector<SearchedStrategy>& out, const SearchQuestion& q, 
   std::int64_t most = 1;
   for (const Hardware& machine : q.machines) most = std::max(most, machine.cluster.num_gpus() / searched.tp);
   Recipe recipe = q.base.recipe;
-  const std::int64_t etp = q.base.options.etp;
+  const std::int64_t etp = searched.etp;
   for (std::int64_t pp = 2; pp <= most; pp *= 2)
     for (const std::int64_t chunks : chunks_of(q.base.model.num_layers(), pp)) {
       recipe.grad_accum = pp;  // which every schedule takes
@@ -215,16 +230,16 @@ void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q,
                     std::string_view name) {
   const StrategyOptions& given = q.base.options;
   for (const Mesh& mesh : tensor_meshes(q, framework, name)) {
-    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, mesh.ways(Axis::Ep), given.pp,
-                   given.pp > 1 ? given.virtual_stages : 1});
+    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, mesh.ways(Axis::Ep),
+                   mesh.ways(Axis::Etp), given.pp, given.pp > 1 ? given.virtual_stages : 1});
     const bool may_have_stages = given.pp == 1 && given.cp == 1 && !q.pinned.contains("pp");
     if (may_have_stages && !framework.pipeline.strategies.empty()) add_pipelines(out, q, out.back());
   }
-  if (given.cp > 1 || given.pp > 1 || given.ep > 1 || q.pinned.contains("cp")) return;
+  if (given.cp > 1 || given.pp > 1 || given.ep > 1 || given.etp > 1 || q.pinned.contains("cp")) return;
   for (std::int64_t cp = 2; cp <= most_gpus_per_node(q) && q.base.recipe.seq_len / cp >= kLeastContext; cp *= 2) {
     const Mesh mesh{{Axis::Cp, cp}, {Axis::DpShard, cp}};
     if (why_not_in_context(q.base.model, q.base.recipe, framework, name, with_usual_exchange(mesh, q.base)).empty())
-      out.push_back({name, given.tp, given.splits_sequence, cp});
+      out.push_back({name, given.tp, given.splits_sequence, cp, 1, usual_ways_of_expert(q.base, given.tp, 1)});
   }
 }
 
@@ -235,6 +250,7 @@ std::string SearchedStrategy::flags() const {
   if (tp > 1) text += fmt::format(" --tp {}{}", tp, splits_sequence ? " --sp" : "");
   if (cp > 1) text += fmt::format(" --cp {}", cp);
   if (ep > 1) text += fmt::format(" --ep {}", ep);
+  if (etp > 1) text += fmt::format(" --etp {}", etp);
   if (pp > 1) text += fmt::format(" --pp {}", pp);
   if (virtual_stages > 1) text += fmt::format(" --virtual-stages {}", virtual_stages);
   return text;

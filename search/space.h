@@ -66,7 +66,7 @@ struct MachineClass {
 };
 
 /// The degrees of a mesh that a search tries by itself, as flags spell them.
-inline constexpr std::array<std::string_view, 4> kSearchedDegrees{"tp", "cp", "ep", "pp"};
+inline constexpr std::array<std::string_view, 5> kSearchedDegrees{"tp", "cp", "ep", "etp", "pp"};
 
 /// A strategy, by how many ranks each layer, each sequence and the experts are shared under it, and in how many stages
 /// layers lie.
@@ -74,16 +74,16 @@ struct SearchedStrategy {
   std::string_view name;
   std::int64_t tp = 1;
   bool splits_sequence = false;
-  std::int64_t cp = 1, ep = 1, pp = 1, virtual_stages = 1;
+  std::int64_t cp = 1, ep = 1, etp = 1, pp = 1, virtual_stages = 1;
   std::int64_t fewer_chunks = 0;  // virtual stages of the same mesh that are looked at too; 0: it has the fewest
 
   void set(StrategyOptions& options) const {
     options.tp = tp, options.splits_sequence = splits_sequence, options.cp = cp;
-    options.ep = ep, options.pp = pp, options.virtual_stages = virtual_stages;
+    options.ep = ep, options.etp = etp, options.pp = pp, options.virtual_stages = virtual_stages;
   }
   bool has_mesh_of(const SearchedStrategy& other) const {
     return tp == other.tp && splits_sequence == other.splits_sequence && cp == other.cp && ep == other.ep &&
-           pp == other.pp && virtual_stages == other.virtual_stages;
+           etp == other.etp && pp == other.pp && virtual_stages == other.virtual_stages;
   }
   /// "--strategy zero1 --tp 4 --sp --pp 2"
   std::string flags() const;

@@ -74,9 +74,11 @@ SpeedSummary summarise_speed(const std::vector<PointResult>& results) {
 
 namespace {
 
-/// Adapters are judged together too, and where several GPUs share the work.
+/// Adapters are judged together too, and where several GPUs share the work; beside the strategies, all rows that divide
+/// the model.
 constexpr const char* kAdapters = "lora and qlora";
 constexpr const char* kSharedAdapters = "lora and qlora, several GPUs";
+constexpr const char* kDivided = "with tp, cp, ep or pp";
 
 bool trains_adapters(const Point& point) { return point.method == "lora" || point.method == "qlora"; }
 
@@ -87,6 +89,7 @@ std::vector<SpeedRow> speed_by(const std::vector<PointResult>& results, Grouping
   for (const PointResult& r : results)
     if (r.point->kind == PointKind::Speed && r.status != PointStatus::Skipped) {
       parts[key_of(r, grouping)].push_back(r);
+      if (grouping == Grouping::Strategy && !r.point->degrees.empty()) parts[kDivided].push_back(r);
       if (grouping != Grouping::Method || !trains_adapters(*r.point)) continue;
       parts[kAdapters].push_back(r);
       if (r.point->num_gpus > 1) parts[kSharedAdapters].push_back(r);

@@ -112,8 +112,14 @@ void values_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(s.ids[kV], dv);
 }
 
-/// The backward pass of softmax(q k): the framework's chain through fp32, then the gradients of q and k.
-void softmax_backward(Tape& t, const Tape::Step& s) {
+/// The kernel of softmax reads and writes 16 bit, masks, and has the products scale (FrameworkLayers).
+bool fuses_softmax(const Tape& t) {
+  return t.c.numerics.compute != Dtype::F32 && !t.c.spec().caps_scores &&
+         attention_shape(t).keys < t.c.framework.layers.fused_softmax_keys;
+}
+
+/// The gradient of scores before they are scaled, by the framework's chain through fp32.
+LocalId chained_softmax_backward(Tape& t, const Tape::Step& s) {
   const AttentionShape sh = attention_shape(t);
   const Dtype low = t.c.numerics.compute;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
@@ -124,6 +130,22 @@ void softmax_backward(Tape& t, const Tape::Step& s) {
   const LocalId ds_low = t.cast(ds, low, "gradient of scores");
   const LocalId scaled = t.tensor("scaled gradient of scores", sh.scores(), low, dims);
   t.memory_op(OpKind::Scale, {ds_low, s.ids[kCapped]}, {scaled}, 2.0 * bytes);
+  return scaled;
+}
+
+/// … or by one kernel, which reads probabilities and their gradient.
+LocalId fused_softmax_backward(Tape& t, const Tape::Step& s) {
+  const AttentionShape sh = attention_shape(t);
+  const LocalId ds =
+      t.tensor("gradient of scores", sh.scores(), t.c.numerics.compute, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys});
+  t.memory_op(OpKind::Softmax, {s.ids[kProb], t.grad(s.ids[kProbLow])}, {ds}, 3.0 * double(t.at(ds).bytes().count));
+  return ds;
+}
+
+/// The backward pass of softmax(q k): the gradients of scores, then those of q and k.
+void softmax_backward(Tape& t, const Tape::Step& s) {
+  const AttentionShape sh = attention_shape(t);
+  const LocalId scaled = fuses_softmax(t) ? fused_softmax_backward(t, s) : chained_softmax_backward(t, s);
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]);
   batched_matmul(t, {scaled, s.ids[kK]}, {dq}, sh, sh.head_dim, GemmLayout::InputGradient);
   batched_matmul(t, {scaled, s.ids[kQ]}, {dk}, sh, sh.head_dim, GemmLayout::WeightGradient);
@@ -131,13 +153,16 @@ void softmax_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(s.ids[kK], dk);
 }
 
-LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
+/// Probabilities of scores: `wide`, which softmax's backward pass reads, and `low`, by which values are weighed.
+struct Probabilities {
+  LocalId wide = kNoLocal, low = kNoLocal, capped = kNoLocal;
+};
+
+Probabilities chained_softmax(Tape& t, LocalId scores) {
   const AttentionShape sh = attention_shape(t);
   const Dtype low = t.c.numerics.compute;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
   const double bytes = double(bytes_of(sh.scores(), low).count);
-  const LocalId scores = t.tensor("scores", sh.scores(), low, dims);
-  batched_matmul(t, {q, k}, {scores}, sh, sh.head_dim, GemmLayout::Forward);
   const LocalId capped = t.c.spec().caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
   if (capped != kNoLocal) {
     t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
@@ -152,13 +177,31 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
     prob_low = t.tensor("probabilities", sh.scores(), low, dims);
     t.memory_op(OpKind::Cast, {prob}, {prob_low}, 3.0 * bytes);
   }
-  t.explain_saved(prob, "softmax backward");
-  t.then_backward(softmax_backward, {q, k, kNoLocal, kNoLocal, kNoLocal, prob, prob_low, capped});
-  const LocalId used = dropout(t, prob_low, t.c.spec().attention_dropout);
+  return {prob, prob_low, capped};
+}
+
+/// Source: NVIDIA/TransformerEngine transformer_engine/pytorch/attention/dot_product_attention/softmax.py @d0067d0d
+/// (scaled_masked_softmax_forward; its backward pass saves the result alone).
+Probabilities fused_softmax(Tape& t, LocalId scores) {
+  const LocalId prob = t.tensor("probabilities", attention_shape(t).scores(), t.c.numerics.compute,
+                                {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys});
+  t.memory_op(OpKind::Softmax, {scores}, {prob}, 2.0 * double(t.at(prob).bytes().count));
+  return {prob, prob};
+}
+
+LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
+  const AttentionShape sh = attention_shape(t);
+  const Dtype low = t.c.numerics.compute;
+  const LocalId scores = t.tensor("scores", sh.scores(), low, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys});
+  batched_matmul(t, {q, k}, {scores}, sh, sh.head_dim, GemmLayout::Forward);
+  const Probabilities p = fuses_softmax(t) ? fused_softmax(t, scores) : chained_softmax(t, scores);
+  t.explain_saved(p.wide, "softmax backward");
+  t.then_backward(softmax_backward, {q, k, kNoLocal, kNoLocal, kNoLocal, p.wide, p.low, p.capped});
+  const LocalId used = dropout(t, p.low, t.c.spec().attention_dropout);
   t.explain_saved(used, "gradient of the values");
   const LocalId out = t.wide("attention output", t.c.spec().context_width(), Dim::QWidth, low);
   batched_matmul(t, {used, v}, {out}, sh, sh.v_head_dim, GemmLayout::InputGradient);
-  t.then_backward(values_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
+  t.then_backward(values_backward, {q, k, v, out, kNoLocal, p.wide, used, kNoLocal});
   return out;
 }
 
@@ -257,8 +300,11 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   LocalId out = spec.relative_scores.is_present()  ? disentangled_attention(t, q, k, v)
                 : kernel == AttentionKernel::Eager ? eager(t, q, k, v)
                                                    : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
+  const FrameworkLayers& layers = t.c.framework.layers;
+  const bool is_flash = kernel == AttentionKernel::Flash || kernel == AttentionKernel::Flash3;
   const bool copies = kernel == AttentionKernel::Eager ||
-                      (kernel == AttentionKernel::Sdpa && t.c.framework.layers.copies_attention_output);
+                      (kernel == AttentionKernel::Sdpa && layers.copies_attention_output) ||
+                      (is_flash && layers.copies_flash_output && t.c.attention_batch() > 1);
   if (shifts) out = copied(t, out, "attention output, shifted back", t.at(out).elements, t.at(out).elements);
   if (!copies) return out;
   const LocalId copy = t.wide("attention output, contiguous", spec.context_width(), Dim::QWidth, n.compute);

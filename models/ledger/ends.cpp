@@ -58,12 +58,21 @@ LocalId plain_loss(Tape& t, LocalId logits) {
   const LocalId log_softmax = logits_tensor(t, "log-softmax", E, wide_dtype);
   loss_op(t, {shifted}, {log_softmax}, 2 * bytes);
   t.explain_saved(log_softmax, "cross-entropy backward");
-  const LocalId dlog = logits_tensor(t, "gradient of log-softmax", E, wide_dtype);
+  LocalId dlog = logits_tensor(t, "gradient of log-softmax", E, wide_dtype);
   loss_op(t, {log_softmax}, {dlog}, bytes);
+  LocalId label = kNoLocal;
+  if (f.loss.adds_exponentials && t.c.model.split.ways > 1) {
+    // (labels' part + exp(log-softmax)) x gradient of the loss, an op each
+    label = dlog;
+    const LocalId exponentials = logits_tensor(t, "exponentials", E, wide_dtype);
+    loss_op(t, {log_softmax}, {exponentials}, 2 * bytes);
+    dlog = logits_tensor(t, "exponentials and labels' part", E, wide_dtype);
+    loss_op(t, {log_softmax, label, exponentials}, {dlog}, 3 * bytes);
+  }
   const LocalId dwide = logits_tensor(t, "gradient of logits in fp32", E, wide_dtype);
   const LocalId kept = keep == KeptLogits::Fp32 ? wide : keep == KeptLogits::Compute ? logits : kNoLocal;
   const LocalId output = stays_16bit(t) && wide != logits ? logits : kNoLocal;  // converted only after the loss
-  loss_op(t, {log_softmax, dlog, kept, output}, {dwide}, 3 * bytes);
+  loss_op(t, {log_softmax, dlog, label, kept, output}, {dwide}, 3 * bytes);
   return t.cast(dwide, low, "gradient of logits");
 }
 

@@ -12,11 +12,17 @@
 namespace gpuplan {
 namespace {
 
+/// Tokens that a rank routes: its own, or those of all ranks that share the layer.
+std::int64_t tokens_of(const Tape& t) { return t.c.model.split.experts_see_all ? t.tokens() : t.c.stream_tokens(); }
+LocalId routed_stream(Tape& t, const char* name, std::int64_t width, Dtype dtype) {
+  return t.tensor(name, tokens_of(t) * width, dtype, {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
+}
+
 /// Rows that an expert takes of one rank's tokens at most. Source: NVIDIA/Megatron-LM
 /// megatron/core/transformer/moe/moe_utils.py @core_v0.18.0 (get_capacity).
 std::int64_t capacity_of_expert(const Tape& t) {
   const MoeSpec& moe = t.c.spec().moe;
-  const std::int64_t tokens = t.c.stream_tokens();
+  const std::int64_t tokens = tokens_of(t);
   const double share = double(tokens * moe.experts_per_token) / double(moe.num_experts);
   return std::min(tokens, std::int64_t(std::ceil(share * t.c.recipe.routing.capacity.value_or(1))));
 }
@@ -32,8 +38,8 @@ std::int64_t with_limit(const Tape& t, std::int64_t rows) {
 /// Rows that a rank sends to experts.
 std::int64_t rows_sent(const Tape& t) {
   const MoeSpec& moe = t.c.spec().moe;
-  if (moe.computes_all) return t.c.stream_tokens() * moe.num_experts;
-  return with_limit(t, t.c.stream_tokens() * moe.experts_per_token);
+  if (moe.computes_all) return tokens_of(t) * moe.num_experts;
+  return with_limit(t, tokens_of(t) * moe.experts_per_token);
 }
 
 /// Rows that come to a rank's experts: as many as its own tokens send, on the average of those that share the experts.
@@ -41,12 +47,15 @@ std::int64_t rows_sent(const Tape& t) {
 std::int64_t rows_got(const Tape& t) {
   const double imbalance = t.c.recipe.routing.imbalance;
   if (t.c.model.split.expert_ways == 1 || imbalance == 1) return rows_sent(t);
-  const double rows = double(t.c.stream_tokens() * t.c.spec().moe.experts_per_token);
+  const double rows = double(tokens_of(t) * t.c.spec().moe.experts_per_token);
   return with_limit(t, std::int64_t(std::ceil(rows * imbalance)));
 }
 
 /// … and that they work on: of all ranks that share each of them.
-std::int64_t rows_of_experts(const Tape& t) { return rows_got(t) * t.c.model.split.expert_cut; }
+std::int64_t rows_of_experts(const Tape& t) {
+  const LayerSplit& split = t.c.model.split;
+  return rows_got(t) * (split.experts_see_all ? 1 : split.expert_cut);
+}
 
 /// Width of what the routed experts read and write.
 std::int64_t width_of_experts(const Tape& t) {
@@ -58,7 +67,7 @@ std::int64_t width_of_experts(const Tape& t) {
 LocalId route(Tape& t, LocalId x) {
   const std::int64_t E = t.c.spec().moe.num_experts;
   const LocalId logits = linear(t, x, t.c.linear(LinearSlot::Router));
-  const LocalId weights = t.stream("router probabilities", E, Dtype::F32);
+  const LocalId weights = routed_stream(t, "router probabilities", E, Dtype::F32);
   t.memory_op(OpKind::Softmax, {logits}, {weights}, 6.0 * double(t.at(weights).elements)).kernels = 6;
   t.explain_saved(weights, "router backward");
   t.then_backward(
@@ -83,13 +92,14 @@ LocalId reordered(Tape& t, LocalId x, const char* name) {
 /// sort, reduce-scatter, all to all).
 LocalId sent_to_experts(Tape& t, LocalId rows) {
   const LayerSplit& split = t.c.model.split;
+  if (split.experts_see_all) return rows;
   if (split.expert_ways > 1) rows = sent_to_sharers(t, rows, "tokens that came", rows_got(t) * width_of_experts(t));
   if (split.expert_cut > 1) rows = gathered_by_sharers(t, rows, "tokens of all that share an expert");
   return split.expert_ways * split.expert_cut == 1 ? rows : reordered(t, rows, "tokens that came, by expert");
 }
 LocalId sent_back(Tape& t, LocalId rows) {
   const LayerSplit& split = t.c.model.split;
-  if (split.expert_ways * split.expert_cut == 1) return rows;
+  if (split.expert_ways * split.expert_cut == 1 || split.experts_see_all) return rows;
   rows = reordered(t, rows, "outputs, by rank");
   if (split.expert_cut > 1) rows = scattered_to_sharers(t, rows, "outputs, summed");
   if (split.expert_ways == 1) return rows;
@@ -148,7 +158,7 @@ LocalId with_weighed_bias(Tape& t, LocalId x) {
 
 /// Expert outputs times router weights, added at their tokens.
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
-  const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
+  const LocalId y = routed_stream(t, "experts' output", width_of_experts(t), t.at(rows).dtype);
   loop_over_experts(t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)),
                     t.c.linear(LinearSlot::ExpertDown), rows_sent(t), 2);
   if (!t.c.framework.experts.weighs_inside) t.explain_saved(rows, "gradient of the router weights");
@@ -214,7 +224,7 @@ LocalId dispatched_once(Tape& t, LocalId x) {
 /// … and what a rank's experts made of a token is summed before it goes back, and then over the ranks on the way.
 LocalId combined_once(Tape& t, LocalId rows) {
   const LocalId summed = regrouped(t, rows, "outputs of each token, summed", sent_once(t, t.c.model.split.expert_ways));
-  const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
+  const LocalId y = routed_stream(t, "experts' output", width_of_experts(t), t.at(rows).dtype);
   send_once(t, summed, y);
   t.then_backward(send_gradient_once, {summed, y});
   return y;
@@ -225,7 +235,7 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   const LinearRef& gate = t.c.linear(LinearSlot::SharedSwitch);
   if (!gate.exists()) return shared;
   const LocalId level = linear(t, x, gate);
-  const LocalId y = t.stream("shared expert's output, switched", t.c.spec().hidden_size, t.at(shared).dtype);
+  const LocalId y = routed_stream(t, "shared expert's output, switched", t.c.spec().hidden_size, t.at(shared).dtype);
   t.memory_op(OpKind::Multiply, {shared, level}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels = 2;
   t.explain_saved(shared, "gradient of the switch");
   t.then_backward(
@@ -241,9 +251,8 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   return y;
 }
 
-}  // namespace
-
-LocalId mixture_of_experts(Tape& t, LocalId x) {
+/// A mixture on the tokens that this rank routes.
+LocalId routed(Tape& t, LocalId x) {
   const auto l = [&](LinearSlot slot) -> const LinearRef& { return t.c.linear(slot); };
   const bool has_norms = t.c.spec().moe.has_branch_norms;
   const auto normed = [&](LocalId of, const char* name) { return has_norms ? norm(t, of, name) : of; };
@@ -263,9 +272,19 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const LocalId fed = feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
                                    l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown));
   const LocalId shared = switched(t, x, normed(fed, "normed output of the shared expert"));
-  const LocalId sum = t.stream("experts together", t.c.spec().hidden_size, t.at(out).dtype);
+  const LocalId sum = routed_stream(t, "experts together", t.c.spec().hidden_size, t.at(out).dtype);
   residual_add(t, out, shared, sum);
   return sum;
+}
+
+}  // namespace
+
+LocalId mixture_of_experts(Tape& t, LocalId x) {
+  if (!t.c.model.split.experts_see_all) return routed(t, x);
+  const ColumnInput all = enter_columns(t, x, t.c.linear(LinearSlot::ExpertDown).is_trained);
+  const LocalId y = routed(t, all.value);
+  leave_columns(t, x, all);
+  return sum_row(t, y);
 }
 
 }  // namespace gpuplan

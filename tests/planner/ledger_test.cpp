@@ -166,6 +166,24 @@ TEST_CASE("eager attention keeps 6 bytes per score in place of the log-sum-exp")
   CHECK(eager.saved(m) - sdpa.saved(m) == 6 * a * s * s - 4 * a * N - 2 * N * 64);
 }
 
+TEST_CASE("Megatron's layer keeps the paper's 34 + 5 a s / h; of scores 2 bytes alone where nothing is dropped") {
+  // Source: Korthikanti et al. 2022 (arXiv 2205.05198) section 4.1: softmax 2 a s^2 b, mask a s^2 b, what is left 2 a
+  // s^2 b
+  Ledger ledger;
+  ledger.framework = find_framework("megatron");
+  ledger.recipe.attention = AttentionKernel::Eager;
+  ModelSpec m = model("gpt2-xl");
+  m.residual_dropout = m.attention_dropout = 0.1;
+  const auto scores = [&] { return double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size); };
+  CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + 5 * scores()).epsilon(1e-12));
+  m.residual_dropout = m.attention_dropout = 0;
+  CHECK(ledger.saved_per_unit(m) == doctest::Approx(32 + 2 * scores()).epsilon(1e-12));
+  // from 16,384 keys on the kernel does not run, and softmax is fp32 with a 16-bit copy
+  m.max_position_embeddings = m.learned_positions = 16384;
+  ledger.recipe.seq_len = 16384;
+  CHECK(ledger.saved_per_unit(m) == doctest::Approx(32 + 6 * scores()).epsilon(1e-12));
+}
+
 TEST_CASE("a fused norm that reads an fp32 copy keeps it, or makes it again in backward beside what it gave") {
   // per element in 16 bit: forward cast 2 + 4, norm 4 + 2; backward gradient and copy twice 2 (2 + 4), fp32 result 4,
   // cast back 4 + 2. Made again: the cast and the norm, and between the branches the sum 2 + 2 + 2

@@ -197,5 +197,6 @@ TEST_CASE("7B in 4 stages of 8 chunks: the last stage holds what Megatron-LM's f
   plan.build("zero1");
   verify(plan.program);
   // 29 chunks of a layer are in flight there: 29 x 8192 x 4096 x (34 - 3) bytes = 30.2 GB
-  CHECK(double(plan.peak(3).tensors.count) == doctest::Approx(56.5507 * 0x1p30).epsilon(0.02));
+  for (const double gib : {56.5507, 56.3348})  // H100, A100
+    CHECK(double(plan.peak(3).tensors.count) == doctest::Approx(gib * 0x1p30).epsilon(0.02));
 }

@@ -45,14 +45,14 @@ struct Sent {
 
 struct Layer {
   LayerGraph graph;
-  explicit Layer(const Mesh& mesh, const Routing& routing = {}) {
+  explicit Layer(const Mesh& mesh, const Routing& routing = {}, const char* trainer = "megatron",
+                 const ModelSpec& spec = eight_experts()) {
     Recipe recipe;
     recipe.seq_len = kTokens;
     recipe.precision = Precision::Bf16Mixed;
     recipe.attention = AttentionKernel::Cudnn;
     recipe.routing = routing;
-    const FrameworkConvention framework = find_framework("megatron");
-    const ModelSpec spec = eight_experts();
+    const FrameworkConvention framework = find_framework(trainer);
     const TrainedModel model = rank_model(prepare(spec, recipe, framework), recipe, framework, mesh);
     emit_layer(graph, make_context(model, recipe, framework,
                                    resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec)));
@@ -228,9 +228,74 @@ TEST_CASE("etp: what cannot be shared says why, with all degrees and their produ
         "etp 64 does not divide the experts' width of 32");
   CHECK(why_not_shared(eight_experts(), recipe, find_framework("megatron"), "zero1", experts_over(1, 2, 2)).empty());
   recipe.method = Method::Lora;
-  CHECK(why("megatron", "zero1", experts_over(2, 2)) == "etp with adapters is not planned yet");
+  CHECK(why("megatron", "zero1", experts_over(2, 2)) == "etp with adapters of experts is not planned yet");
+  recipe.lora.targets = {"q_proj", "v_proj"};
+  CHECK(why("megatron", "zero1", experts_over(2, 2)).empty());
   CHECK_FALSE(resolve_framework("megatron", {.given = parse_stack_versions("megatron-core=0.9.0"), .date = {}})
                   .expert_parallel.cuts_experts);
+}
+
+TEST_CASE("tp without ep: Megatron has a part of each expert where nobody says more, torchtitan on the tokens of all") {
+  const auto ways = [](const char* trainer, const StrategyOptions& options, const char* model = "mixtral-8x7b") {
+    EstimateRequest r;
+    r.model = load_model(model).spec;
+    r.recipe.framework = std::string(trainer);
+    r.options = options;
+    return options_for(r).etp;
+  };
+  for (const char* trainer : {"megatron", "verl-megatron", "torchtitan"}) CHECK(ways(trainer, {.tp = 8}) == 8);
+  for (const char* trainer : {"megatron-swift", "nemo-rl-megatron"}) CHECK(ways(trainer, {.tp = 8}) == 1);
+  CHECK(ways("megatron", {.tp = 8, .etp = 2}) == 2);
+  CHECK(ways("megatron", {.tp = 8, .ep = 2}) == 1);  // as recipes set it
+  CHECK(ways("megatron", {.tp = 8}, "llama-3-8b") == 1);
+  CHECK_FALSE(resolve_framework("megatron", {.given = parse_stack_versions("megatron-core=0.9.0"), .date = {}})
+                  .expert_parallel.cuts_beside_tensor);
+
+  // torchtitan: as an MLP's, N h elements to all and N h sums back; every rank routes all N tokens, half of each expert
+  const Mesh shared = experts_over(1, 2, 2);
+  const Layer layer(shared, {}, "torchtitan");
+  CHECK(layer.sent(layer.graph.forward).empty());
+  const auto along_tp = [](const Layer& of, Exchange kind, const std::vector<LayerOp>& ops) {
+    std::int64_t bytes = 0;
+    for (const LayerOp& op : ops)
+      if (op.axis == Axis::Tp && op.exchange == kind)
+        bytes += std::max(of.graph.locals[op.reads[0]].bytes(), of.graph.locals[op.writes[0]].bytes()).count;
+    return bytes;
+  };
+  const std::int64_t stream = kTokens * kHidden * 2;  // of attention once, of the mixture once
+  CHECK(along_tp(layer, Exchange::AllGather, layer.graph.forward) == 2 * stream);
+  CHECK(along_tp(layer, Exchange::ReduceScatter, layer.graph.forward) == 2 * stream);
+  CHECK(along_tp(layer, Exchange::AllGather, layer.graph.backward) == 2 * stream);
+  CHECK(along_tp(layer, Exchange::ReduceScatter, layer.graph.backward) == 2 * stream);
+  using Product = std::array<std::int64_t, 3>;
+  for (const Product& p : layer.products())
+    CHECK((p == Product{kRows, kWidth / 2, kHidden} || p == Product{kRows, kHidden, kWidth / 2}));
+  // a shared expert joins them, and exchanges nothing of its own
+  ModelSpec with_shared = eight_experts();
+  with_shared.moe.shared_intermediate_size = kWidth;
+  with_shared.family = with_shared.model_type = "qwen2_moe";
+  const Layer both(shared, {}, "torchtitan", with_shared);
+  CHECK(along_tp(both, Exchange::AllGather, both.graph.forward) == 2 * stream);
+  CHECK(along_tp(both, Exchange::ReduceScatter, both.graph.forward) == 2 * stream);
+
+  for (const char* trainer : {"megatron", "torchtitan"}) {
+    Plan plan = plan_of(1, 2);
+    plan.framework = find_framework(trainer);
+    plan.recipe.framework = std::string(trainer);
+    plan.options.tp = 2, plan.options.splits_sequence = true;
+    const bool is_titan = std::string_view(trainer) == "torchtitan";
+    CHECK(why_not_shared(plan.spec, plan.recipe, plan.framework, is_titan ? "fsdp" : "zero1", experts_over(1, 2, 2)) ==
+          "");
+    plan.build(is_titan ? "fsdp" : "zero1");
+    verify(plan.program);
+  }
+  Recipe recipe;
+  CHECK(why_not_shared(eight_experts(), recipe, find_framework("torchtitan"), "fsdp", experts_over(4, 1, 2)) ==
+        "torchtitan has no tp of mixtures of experts that is planned");
+  Mesh whole = experts_over(1, 2, 2);
+  CHECK(
+      why_not_shared(eight_experts(), recipe, find_framework("megatron"), "zero1", whole.set_splits_sequence(false)) ==
+      "tp of a mixture of experts needs --sp: ranks send each other their own tokens");
 }
 
 TEST_CASE("uneven experts: the fullest rank gets, keeps and works on so many times the rows; it sends its own") {

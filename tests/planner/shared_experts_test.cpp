@@ -337,6 +337,7 @@ TEST_CASE("experts: what cannot be shared says why") {
   CHECK(why(eight_experts(), titan, "fsdp", experts_over(4)) == "torchtitan has no adapters beside ep");
   recipe.method = Method::Full;
   CHECK(why_not_shared(eight_experts(), recipe, megatron, "zero1", experts_over(1, 2)) ==
-        "tp of mixtures of experts without ep or etp is not planned yet");
+        "megatron has every expert whole on each of the ranks that share layers, which is not planned: add --ep or "
+        "--etp");
   CHECK(why_not_shared(eight_experts(), recipe, megatron, "zero1", experts_over(4, 2)).empty());
 }

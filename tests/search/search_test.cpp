@@ -138,6 +138,42 @@ TEST_CASE("the same of experts that ranks share, beside shared layers and stages
       std::ranges::any_of(found.plans, [&](const RankedPlan& plan) { return space.strategies[plan.strategy].ep > 1; }));
 }
 
+TEST_CASE("the same of experts that are cut too, where the trainer has that and whole ones are not as good") {
+  SearchQuestion q =
+      test::question("phi-tiny-moe", {"4xA6000"},
+                     {"packing", "attention", "compile", "offload", "loss", "checkpointing", "optimizer", "precision"});
+  q.base.recipe.method = Method::Full;
+  q.methods = {Method::Full};
+  q.base.recipe.framework = std::string("megatron");
+  const auto has = [&](auto which) { return std::ranges::any_of(Space(q).strategies, which); };
+  const auto is_cut = [](const auto& s) { return s.etp > 1; };
+  CHECK(!has(is_cut));  // 16 experts, evenly loaded: ep 4 holds as much as ep 2 x etp 2, and exchanges less
+  q.base.recipe.routing.imbalance = 1.5;  // of those that share the experts, not of those that share each
+  CHECK(has([](const auto& s) { return s.tp == 2 && s.ep == 2 && s.etp == 2 && s.pp == 1; }));
+  CHECK(has([](const auto& s) { return s.tp == 4 && s.ep == 2 && s.etp == 1; }));
+  CHECK(!has([](const auto& s) { return s.etp > s.tp || s.ep * s.etp > 4; }));
+  CHECK(!has([](const auto& s) { return s.tp > 1 && s.ep * s.etp == 1; }));  // whole experts beside tp are not planned
+  compare_with_brute_force(q, 1e-9);
+  q.base.recipe.routing.imbalance = 1;
+  q.pinned.insert("ep");
+  CHECK(has([](const auto& s) { return s.tp == 2 && s.ep == 1 && s.etp == 2 && s.pp == 1; }));
+  CHECK(has([](const auto& s) { return s.etp == 2 && s.pp == 2; }));
+  compare_with_brute_force(q, 1e-9);
+  const Space space(q);
+  const Ranking found = search(space).ranking;
+  CHECK(std::ranges::any_of(found.plans,
+                            [&](const RankedPlan& plan) { return is_cut(space.strategies[plan.strategy]); }));
+  q.base.recipe.framework = std::string("megatron-swift");
+  CHECK(has(is_cut));
+  q.base.recipe.framework = std::string("trl");
+  CHECK(!has(is_cut));
+  q.base.recipe.framework = std::string("megatron");
+  q.pinned.erase("ep");
+  q.base.options.etp = 2;
+  CHECK(has([](const auto& s) { return s.ep == 2; }));
+  CHECK(!has([](const auto& s) { return s.etp != 2; }));
+}
+
 namespace {
 
 /// GRPO with short answers and an engine on GPUs of its own, which generates while the others train.
