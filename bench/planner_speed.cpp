@@ -116,7 +116,7 @@ int main() {
   const ModelSpec spec = load_model("llama-3-8b").spec;
   std::printf("%-36s %6s %9s %9s %12s %12s %12s %9s %9s\n", "plans of a 32-layer model", "plans", "cold us",
               "search us", "unfolded us", "cold/s", "search/s", "naive us", "search/naive");
-  for (const Row row :
+  for (const Row& row :
        {Row{"ddp, LoRA", "ddp", Method::Lora, Checkpointing::None, 1},
         Row{"fsdp, LoRA", "fsdp", Method::Lora, Checkpointing::None, 1},
         Row{"fsdp, LoRA, checkpointing", "fsdp", Method::Lora, Checkpointing::Full, 1},
