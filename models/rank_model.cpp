@@ -224,7 +224,7 @@ void cut_experts(TrainedModel& part, std::int64_t ways) {
   }
 }
 
-/// What runs beside experts that see all tokens does too, and is summed with them.
+/// The shared expert sees all tokens where the routed ones do, and is summed with them.
 void join_shared_expert(TrainedModel& part) {
   for (LayerLinears& linears : part.linears)
     for (const LinearSlot slot :
@@ -293,7 +293,8 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   if (model.moe.is_present()) {
     const bool gathers = gathers_for_experts(framework, mesh);
     if (!framework.expert_parallel.beside_tensor && !gathers)
-      return fmt::format("{} has no tp of mixtures of experts that is planned", framework.name);
+      return fmt::format("{} has no tp {} that is planned", framework.name,
+                         mesh.ways(Axis::Ep) > 1 ? "beside ep" : "of mixtures of experts");
     if (!mesh.shares_experts())
       return fmt::format(
           "{} has every expert whole on each of the ranks that share layers, which is not planned: "

@@ -251,7 +251,7 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   return y;
 }
 
-/// A mixture on the tokens that this rank routes.
+/// Emits a mixture on the tokens that this rank routes.
 LocalId routed(Tape& t, LocalId x) {
   const auto l = [&](LinearSlot slot) -> const LinearRef& { return t.c.linear(slot); };
   const bool has_norms = t.c.spec().moe.has_branch_norms;

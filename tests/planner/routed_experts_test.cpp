@@ -291,7 +291,7 @@ TEST_CASE("tp without ep: Megatron has a part of each expert where nobody says m
   }
   Recipe recipe;
   CHECK(why_not_shared(eight_experts(), recipe, find_framework("torchtitan"), "fsdp", experts_over(4, 1, 2)) ==
-        "torchtitan has no tp of mixtures of experts that is planned");
+        "torchtitan has no tp beside ep that is planned");
   Mesh whole = experts_over(1, 2, 2);
   CHECK(
       why_not_shared(eight_experts(), recipe, find_framework("megatron"), "zero1", whole.set_splits_sequence(false)) ==
