@@ -292,9 +292,11 @@ void write_degrees(Setup& s, const EstimateRequest& request, const Strategy& str
     }
   }
   write(s.expert_parallel, mesh.ways(Axis::Ep));
-  write(s.expert_tensor_parallel, mesh.ways(Axis::Etp));
-  if (request.model.moe.is_present() && mesh.ways(Axis::Tp) > 1)  // some trainers take tp where nothing is said
-    s.expert_tensor_parallel = mesh.ways(Axis::Etp);
+  if (!request.recipe.framework->expert_parallel.gathers_tokens) {  // whose sharers of a layer always share each expert
+    write(s.expert_tensor_parallel, mesh.ways(Axis::Etp));
+    if (request.model.moe.is_present() && mesh.ways(Axis::Tp) > 1)  // some trainers take tp where nothing is said
+      s.expert_tensor_parallel = mesh.ways(Axis::Etp);
+  }
   const Routing& routing = request.recipe.routing;
   s.expert_capacity = routing.capacity;
   if (routing.pads_to_capacity) s.pads_experts = true;

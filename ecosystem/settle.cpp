@@ -222,6 +222,9 @@ bool goes_on_alone(const EstimateRequest& request) {
 void settle_experts(const ConfigReading& reading, EstimateRequest& request) {
   if (reading.setup.expert_tensor_parallel == 0 && request.model.moe.is_present())
     request.options.etp = request.options.tp;
+  // a trainer whose sharers of a layer always have a part of each expert
+  if (!reading.setup.expert_tensor_parallel && request.recipe.framework->expert_parallel.gathers_tokens)
+    request.options.etp = 0;
 }
 
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {

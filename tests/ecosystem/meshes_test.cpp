@@ -216,6 +216,24 @@ TEST_CASE("exchanges of tensor parallelism beside the products: by each trainer'
   CHECK(contains(written("megatron-swift", "zero1", "megatron.yaml"), "tp_comm_overlap: true"));
 }
 
+TEST_CASE("torchtitan: a mixture of experts under tp alone is written and read without a word of etp") {
+  EstimateRequest r = plan_of("fsdp", Method::Full, {}, "torchtitan");
+  r.model = load_model("qwen3-30b-a3b").spec;
+  r.cluster = parse_gpus("8xH100");
+  r.recipe.attention = AttentionKernel::Sdpa;
+  r.options.tp = 4;
+  const ExportAnswer answer = export_plan(r, "torchtitan", kMark);
+  CHECK(answer.refusal == "");
+  REQUIRE(file_of(answer, "torchtitan.toml"));
+  const std::string text = file_of(answer, "torchtitan.toml")->content;
+  CHECK(contains(text, "tensor_parallel_degree = 4"));
+  CHECK_FALSE(contains(text, "expert_tensor_parallel"));
+  ConfigReading back = read_configs({{"a.toml", text}}, {});
+  back.request.model = r.model;
+  settle_experts(back, back.request);
+  CHECK(options_for(back.request).etp == 4);
+}
+
 TEST_CASE("micro-batches of torchtitan's pipelines are flags: its file is refused, and not written") {
   CHECK_THROWS_WITH_AS(
       read_configs({{"a.toml", "[model]\nflavor = \"8B\"\n[parallelism]\npipeline_parallel_degree = 2\n"}}, {}),
