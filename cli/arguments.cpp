@@ -279,13 +279,10 @@ const CLI::App* selected(const CLI::App& app) {
 /// The arguments, while flags are declared of which they name some. CLI11 compares each flag with all before it.
 thread_local const std::vector<std::string>* named_alone = nullptr;
 
-/// Says whether a flag is declared: an argument names it, or whether a command has it is asked.
-bool is_declared(const std::string& flag) {
-  constexpr std::array<std::string_view, 4> kAskedFor{"--model", "--gpus", "--from", "--job"};
-  return !named_alone || std::ranges::find(kAskedFor, flag) != kAskedFor.end() ||
-         std::ranges::any_of(*named_alone, [&](const std::string& argument) {
-           return argument.starts_with(flag) && (argument.size() == flag.size() || argument[flag.size()] == '=');
-         });
+bool is_flag_named(const std::string& flag) {
+  return !named_alone || std::ranges::any_of(*named_alone, [&](const std::string& argument) {
+    return argument.starts_with(flag) && (argument.size() == flag.size() || argument[flag.size()] == '=');
+  });
 }
 
 void declare_command(CLI::App& app, const Command& command, bool has_flags,
@@ -388,8 +385,8 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
 }
 
 CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
-                      const std::string& group) {
-  if (!is_declared(name)) {
+                      const std::string& group, Declared declared) {
+  if (declared == Declared::IfNamed && !is_flag_named(name)) {
     static thread_local CLI::App elsewhere;
     static thread_local CLI::Option* const unread = elsewhere.add_option("unread");
     return unread;

@@ -36,7 +36,7 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args);
 /// Declares a flag with a value ("N"), an optional value ("[SPEC]"), or none (""). The range of a number
 /// (cli/flag_ranges.h) stands behind the help.
 CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string& value, const std::string& help,
-                      const std::string& group = "Options");
+                      const std::string& group = "Options", Declared declared = Declared::IfNamed);
 
 /// The value of a flag or positional; empty when not given, "" for a flag without value.
 std::optional<std::string> given(const CLI::App& app, const std::string& name);

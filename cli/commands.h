@@ -1,6 +1,7 @@
 // What a command is, the table of all of them, and the help that CLI11's flags give. A command is one file and one row.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,10 @@ class App;
 }
 
 namespace gpuplan {
+
+/// Says whether a flag is declared where no argument names it: whether a command has it is asked before the arguments
+/// are read.
+enum class Declared : std::uint8_t { IfNamed, Always };
 
 struct Command {
   const char* name;

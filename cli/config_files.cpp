@@ -127,7 +127,8 @@ void add_config_flag(CLI::App& app) {
            "adapter_config.json, a "
            "plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it. --deepspeed FILE "
            "is the "
-           "same")
+           "same",
+           "Options", Declared::Always)
       ->expected(1, 1 << 30)
       ->allow_extra_args(false);
 }

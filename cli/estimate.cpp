@@ -173,6 +173,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   }
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
+  if (!answer.shown) throw no_strategy(answer.result);
   add_better_mesh(answer);
   add_more_gpus(answer, asked);
   add_fix(answer, app, configs);

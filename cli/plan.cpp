@@ -18,6 +18,7 @@
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/output_flags.h"
+#include "cli/plan_defaults.h"
 #include "cli/plan_flags.h"
 #include "cli/search_flags.h"
 #include "ecosystem/export.h"
@@ -162,6 +163,15 @@ void check_max(const CLI::App& app) {
         throw InputError("", fmt::format("--max batch and {} contradict each other", flag), "leave one of them out");
 }
 
+/// Says of a question all of whose plans are refused what `estimate` says of it: a flag is wrong, and no limit.
+void check_refused(const CLI::App& app, const SearchAnswer& found) {
+  if (!found.refused) return;
+  EstimateRequest asked = *found.refused;
+  set_global_batch(app, asked);
+  const EstimateResult result = estimate(asked, InFull::InFocus);
+  if (!strategy_in_focus(result)) throw no_strategy(result);
+}
+
 int run(const CLI::App& app, Console& console) {
   const auto most = std::size_t(given_integer(app, "--top").value_or(kUsualRows));
   check_max(app);
@@ -183,6 +193,7 @@ int run(const CLI::App& app, Console& console) {
            .data_words = asked.data_words};
     out.found = answer(out.question, asked.given, most, progress.options());
   }
+  check_refused(app, out.found);
   if (const auto file = given(app, "--html"))
     write_output(*file, plan_report(out), console, fmt::format("written to {}", *file));
   console.print(is_given(app, "--json") ? json_text(plan_json(out)) : plan_text(out, console.screen));

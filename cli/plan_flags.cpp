@@ -148,7 +148,8 @@ void set_image_size(Request& r, Text value) {
 // Applied from the top: a quantised base after its adapters. Rows without a function are read by read_plan_question().
 constexpr std::array kFlags{
     PlanFlag{"--model", "MODEL", kModel,
-             "name (gpuplan models), Hugging Face config.json, model folder, or org/name of the Hub", nullptr},
+             "name (gpuplan models), Hugging Face config.json, model folder, or org/name of the Hub", nullptr,
+             Declared::Always},
     PlanFlag{"--offline", "", kModel, "do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same",
              nullptr},
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
@@ -290,7 +291,7 @@ constexpr std::array kFlags{
              "of optimizer, params, activations; to the host, or optimizer:nvme, params:nvme. Default none",
              [](Request& r, Text v) { r.recipe.offload = parse_offload_list(v); }},
     PlanFlag{"--gpus", "GPUS", kMachine, "4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu",
-             nullptr},
+             nullptr, Declared::Always},
     PlanFlag{
         "--gpu-spec", "SPEC", kMachine,
         "a card of --gpus as you describe it: '3060:12GiB,360GB/s,25TFLOPS' is memory, bandwidth, dense 16-bit rate; "
@@ -436,7 +437,7 @@ void add_plan_flags(CLI::App& app) {
 }
 
 void add_question_flags(CLI::App& app) {
-  for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, help_of(flag), flag.group);
+  for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, help_of(flag), flag.group, flag.declared);
 }
 
 void add_surrounding_flags(CLI::App& app) {
@@ -448,7 +449,7 @@ void add_surrounding_flags(CLI::App& app) {
   // clang-format on
   for (const PlanFlag& flag : kFlags)
     if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
-      add_flag(app, flag.name, flag.value, help_of(flag), flag.group);
+      add_flag(app, flag.name, flag.value, help_of(flag), flag.group, flag.declared);
 }
 
 void add_global_batch_flag(CLI::App& app) {

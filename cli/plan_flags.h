@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/commands.h"
 #include "planner/estimate.h"
 
 namespace CLI {
@@ -24,6 +25,7 @@ struct PlanFlag {
   /// Throws InputError naming the flag. nullptr: read_plan_question() reads it, together with others. The ranges of
   /// numbers are in cli/flag_ranges.h, and were looked at before.
   void (*apply)(EstimateRequest& request, const std::string& value);
+  Declared declared = Declared::IfNamed;
 };
 
 /// Every flag of a plan, in the order in which they are applied.

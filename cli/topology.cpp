@@ -20,11 +20,12 @@ namespace {
 void setup_topology(CLI::App& app) {
   add_flag(app, "--cluster", "CLUSTER",
            "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump");
-  add_flag(app, "--gpus", "GPUS", "4xA6000, 2x4090,2x3090: the machines that these usually stand in");
+  add_flag(app, "--gpus", "GPUS", "4xA6000, 2x4090,2x3090: the machines that these usually stand in", "Options",
+           Declared::Always);
   add_flag(app, "--gpu-spec", "SPEC", "a card of --gpus as you describe it: '3060:12GiB,360GB/s,25TFLOPS'");
   add_flag(app, "--num-gpus", "N", "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster");
   add_flag(app, "--gpu", "GPU", "GPU model, if the --cluster file does not name one");
-  add_flag(app, "--from", "A", "show the way from this GPU (a rank, from 0) …");
+  add_flag(app, "--from", "A", "show the way from this GPU (a rank, from 0) …", "Options", Declared::Always);
   add_flag(app, "--to", "B", "… to this one, link by link, and what limits it");
   add_flag(app, "--svg", "FILE", "write a picture");
   add_force_flag(app);

@@ -31,8 +31,7 @@ constexpr const char* kSpecKeys = "keys are link, cc, fp8, fp32, sms, p2p, watts
 struct GpuDefaults {
   std::string compute_capability;
   std::int64_t pcie_generation{}, pcie_lanes{}, gpus_per_node{};
-  double fp32_share{};
-  std::map<std::string, double> tflops_per_sm;  // by compute capability
+  std::map<std::string, double> fp32_share, tflops_per_sm;  // by compute capability
   std::int64_t most_sms{};
   Bytes reserved;
   BytesPerSec nic;
@@ -47,9 +46,10 @@ GpuDefaults read_gpu_defaults() {
   out.pcie_lanes = pcie.integer("lanes", {.least = 1});
   pcie.refuse_unknown();
   out.gpus_per_node = top.integer("gpus_per_node", {.least = 1});
-  out.fp32_share = top.number("fp32_share");
-  Fields rates = top.fields("tflops_per_sm");
-  for (const std::string& capability : rates.keys()) out.tflops_per_sm[capability] = rates.number(capability);
+  for (const auto& [key, by] : {std::pair{"fp32_share", &out.fp32_share}, std::pair{"tflops_per_sm", &out.tflops_per_sm}}) {
+    Fields rates = top.fields(key);
+    for (const std::string& capability : rates.keys()) (*by)[capability] = rates.number(capability);
+  }
   out.most_sms = top.integer("most_sms", {.least = 1});
   out.reserved = top.optional_bytes("reserved_mib").value_or(Bytes{});
   out.nic = BytesPerSec{top.number("nic_gbit_s_per_gpu") * 1e9 / 8};
@@ -57,6 +57,12 @@ GpuDefaults read_gpu_defaults() {
   top.refuse_unknown();
   file.finish();
   return out;
+}
+
+/// The value of a capability, or that of any other.
+double of_capability(const std::map<std::string, double>& values, const std::string& capability) {
+  const auto known = values.find(capability);
+  return known != values.end() ? known->second : values.at("other");
 }
 
 /// Content of one part of the text.
@@ -300,11 +306,10 @@ DescribedGpu new_card(const Description& stated) {
   const bool has_bf16 =
       is_amd(spec.compute_capability) || parse_number(spec.compute_capability, kSpecFlag) >= kFirstBf16;
   if (has_bf16) spec.bf16 = *stated.rate;
-  spec.fp32 = *stated.rate * defaults.fp32_share;
+  spec.fp32 = *stated.rate * of_capability(defaults.fp32_share, spec.compute_capability);
   if (!stated.fp32) assumed.push_back(fmt::format("{:.3g} TFLOPS of fp32", spec.fp32.value / 1e12));
   if (!stated.fp8) assumed.emplace_back("no fp8");
-  const auto known = defaults.tflops_per_sm.find(spec.compute_capability);
-  const double per_sm = known != defaults.tflops_per_sm.end() ? known->second : defaults.tflops_per_sm.at("other");
+  const double per_sm = of_capability(defaults.tflops_per_sm, spec.compute_capability);
   spec.sm_count = std::clamp<std::int64_t>(std::llround(stated.rate->value / 1e12 / per_sm), 1, defaults.most_sms);
   if (!stated.sms) assumed.push_back(fmt::format("{} multiprocessors", spec.sm_count));
   spec.pcie_generation = defaults.pcie_generation;

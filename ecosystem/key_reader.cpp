@@ -462,6 +462,24 @@ class KeyReader {
     return {};
   }
 
+  /// Stops where the program does: a switch is on and another key is not as it wants it.
+  void check_demands(const KeyRow& row, const std::string& path, const json& value) const {
+    if (value.is_null() || value == false) return;
+    for (const KeyRow::Demand& demand : row.demands) {
+      const json* const found = value_at(tree_.root, demand.key);
+      const json other = found ? *found : json();
+      const auto is_wanted = [&](const json& one) {
+        return std::ranges::count(demand.values, one) > 0 || (!one.is_null() && std::ranges::count(demand.values, "*") > 0);
+      };
+      if (other.is_array() ? std::ranges::all_of(other, is_wanted) : is_wanted(other)) continue;
+      std::vector<std::string> wanted;
+      for (const json& one : demand.values)
+        if (!one.is_null() && one != "*") wanted.push_back(text_of(one));
+      fail(path, demand.reason,
+           wanted.empty() ? fmt::format("say {}", demand.key) : fmt::format("{}: {}", demand.key, fmt::join(wanted, ", ")));
+    }
+  }
+
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored || is_kept_as_written(row) || has_other_words(row) ||
         is_shared_word(table_, row.key))
@@ -496,6 +514,7 @@ class KeyReader {
       out_.mistyped.push_back(fmt::format("{}: {}: {}: {}", tree_.file, path, value.dump(), row.unknown));
       return;
     }
+    check_demands(row, path, value);
     const json meant = meaning_of(row, path, value);
     if (meant.is_null()) return;
     if (!row.note.empty()) notes_.push_back(fmt::format("{}: {}: {}", tree_.file, path, row.note));

@@ -145,6 +145,8 @@ class TableReader {
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
     pairs(from, "only_with", [&](const json& a, const json& b) { row.only_with = {a, b}; });
     pairs(from, "beside", [&](const json& a, const json& b) { row.beside.emplace_back(a, b); });
+    for (const json& one : list(from, "demands"))
+      row.demands.push_back({text(one, "key"), list(one, "values"), text(one, "reason")});
     row.with_item = from.value("with_item", json());
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {

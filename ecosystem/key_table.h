@@ -53,6 +53,14 @@ struct KeyRow {
   std::pair<std::string, std::string> needs_item;
   /// Keys and values that are written with it where it is on: switches that the program needs beside.
   std::vector<std::pair<std::string, nlohmann::json>> beside;
+  /// Another key, the values of it that the program wants where this one is on (null: it may be absent; "*": any but
+  /// null), and the reason why it stops else.
+  struct Demand {
+    std::string key;
+    nlohmann::json values;
+    std::string reason;
+  };
+  std::vector<Demand> demands;
   nlohmann::json with_item;  // the value where the list holds that item and the file has not the key; null: none
   std::string reason, rule;
   std::string note;                      // what to know when the key is there

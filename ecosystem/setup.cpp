@@ -282,7 +282,7 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"pipeline_parallel", &Setup::pipeline_parallel},
                                   SetupField{"expert_parallel", &Setup::expert_parallel},
                                   SetupField{"expert_tensor_parallel", &Setup::expert_tensor_parallel},
-                                  SetupField{"expert_capacity", &Setup::expert_capacity},
+                                  SetupField{"expert_capacity", &Setup::expert_capacity, kMostCapacity},
                                   SetupField{"pads_experts", &Setup::pads_experts},
                                   SetupField{"dispatcher", &Setup::dispatcher},
                                   SetupField{"virtual_stages", &Setup::virtual_stages},
@@ -357,6 +357,7 @@ bool is_stated(const Setup& setup, const SetupField& field) {
 }
 
 std::string state(Setup& setup, const SetupField& field, const json& value) {
+  if (value.is_number() && value > field.most) return fmt::format("a number of at most {:g}", field.most);
   return std::visit([&](auto member) { return set_member(setup.*member, value); }, field.member);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -171,6 +172,7 @@ using SetupMember = std::variant<Setup::Flag Setup::*, Setup::Count Setup::*, Se
 struct SetupField {
   std::string_view name;
   SetupMember member;
+  double most = std::numeric_limits<double>::infinity();  // of a number, that is planned
 };
 
 std::span<const SetupField> setup_fields();

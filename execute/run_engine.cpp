@@ -340,7 +340,7 @@ void add_engine_flags(CLI::App& app) {
   add_flag(
       app, "--job", "DIR",
       fmt::format("where the engine's files and metrics go, a folder that all machines see. Default {}", kUsualFolder),
-      kEngine);
+      kEngine, Declared::Always);
   add_flag(app, "--hosts", "FILE", "the machines of the plan, a host a line; others than this one are reached by ssh",
            kEngine);
   add_flag(app, "--port", "N", fmt::format("of rank 0. Default {}, or a free one", kUsualPort), kEngine);

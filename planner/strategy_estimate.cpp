@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -161,6 +162,9 @@ static std::vector<std::string> run_traits(const Job& job) {
   if (recipe.fp8_matmul) traits.emplace_back("fp8");
   if (recipe.torch_compile) traits.emplace_back("torch.compile");
   if (!recipe.trained.empty()) traits.emplace_back("a part of the parameters trained");
+  std::string maker = job.cluster().gpus.front().vendor;
+  for (char& letter : maker) letter = char(std::toupper(static_cast<unsigned char>(letter)));
+  if (!maker.empty()) traits.push_back(maker + " GPUs");
   return traits;
 }
 

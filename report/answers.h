@@ -24,7 +24,7 @@ namespace gpuplan {
 struct EstimateAnswer {
   EstimateRequest request;
   EstimateResult result;
-  const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting; may be none
+  const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting
   std::vector<ExplainSection> explanation;  // with --explain
   bool has_details = false;                 // --details
   bool is_brief = false;                    // one screen of text
@@ -42,10 +42,6 @@ struct EstimateAnswer {
 
 /// Says why no strategy is possible, by the flag that stands in the way. Requires: none is in focus.
 InputError no_strategy(const EstimateResult& result);
-
-/// Says what would be possible instead where a degree that was asked for (--tp, --ep, ...) stands in the way; else
-/// empty.
-std::string instead_of_nothing(const EstimateResult& result);
 
 /// Holds what `gpuplan plan` shows.
 struct PlanAnswer {

@@ -57,6 +57,16 @@ std::string refusal_text(const Rejected& rejected) {
   return text.empty() ? "" : fmt::format("Refused by: {}.", text);
 }
 
+EstimateRequest unsearched(const Space& space) {
+  const SearchQuestion& q = space.question;
+  const Hardware& machine = *std::ranges::max_element(q.machines, {}, [](const Hardware& h) { return h.num_gpus(); });
+  EstimateRequest r = q.base;
+  r.rollout.engine = engine_on(space.ways.front(), machine);
+  r.cluster = machine.cluster;
+  r.profile = std::make_shared<const Profile>(machine.profile);
+  return r;
+}
+
 }  // namespace
 
 SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
@@ -77,6 +87,8 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   if (!out.has_plan()) {
     std::vector<RankedPlan> fitting = std::move(found.ranking.over_limits);
     fitting.insert(fitting.end(), plans.begin(), plans.end());  // that only the simulator finds too slow
+    if (fitting.empty() && !found.ranking.nearest && out.is_complete && !space.ways.empty())
+      out.refused = unsearched(space);
     if (fitting.empty())
       out.why_none = found.ranking.nearest ? near_miss_text(space, *found.ranking.nearest) : refusal_text(out.rejected);
     if (out.is_complete) out.would_do = what_would_do(space, fitting, options);

@@ -25,6 +25,9 @@ struct SearchAnswer {
   /// The reason where no plan is possible, whatever the limits: what the nearest one lacks, or the rules that refuse
   /// most combinations.
   std::string why_none;
+  /// The question without what is searched, on the machine with the most GPUs, where every combination is refused,
+  /// whatever memory there is: an estimate may say of it which flag is wrong.
+  std::optional<EstimateRequest> refused;
   Rejected rejected;
   std::int64_t num_plans = 0;
   double seconds{};  // of the search

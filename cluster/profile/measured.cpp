@@ -76,12 +76,12 @@ const ScalarFit* Measured::sync_latency_of(std::int64_t num_ranks) const {
   return best;
 }
 
-using OwnJson = FieldWriter::Json;
+using OrderedJson = FieldWriter::Json;
 using nlohmann::json;
 
 // Found by argument-dependent lookup, so they stand in the structs' namespace.
 
-static OwnJson write_field(const Fitted& v) { return {v.value, v.low, v.high}; }
+static OrderedJson write_field(const Fitted& v) { return {v.value, v.low, v.high}; }
 
 static bool read_field(Fields& fields, std::string_view key, const json&, GemmShape& v) {
   const auto n = read_numbers(fields, key, 4);
@@ -91,7 +91,7 @@ static bool read_field(Fields& fields, std::string_view key, const json&, GemmSh
   v = {std::int64_t((*n)[0]), std::int64_t((*n)[1]), std::int64_t((*n)[2]), std::int64_t((*n)[3])};
   return true;
 }
-static OwnJson write_field(const GemmShape& v) { return {v.m, v.n, v.k, v.batch}; }
+static OrderedJson write_field(const GemmShape& v) { return {v.m, v.n, v.k, v.batch}; }
 
 /// [reach, alignment, then four sizes and a weight of each point]
 static bool read_field(Fields& fields, std::string_view key, const json&, LocalCorrection& v) {
@@ -117,8 +117,8 @@ static bool read_field(Fields& fields, std::string_view key, const json&, LocalC
   v = LocalCorrection({n[0], n[1]}, std::move(points));
   return true;
 }
-static OwnJson write_field(const LocalCorrection& v) {
-  OwnJson out = OwnJson::array();
+static OrderedJson write_field(const LocalCorrection& v) {
+  OrderedJson out = OrderedJson::array();
   if (v.is_empty()) return out;
   out = {v.metric().reach, v.metric().alignment};
   for (const LocalCorrection::Point& p : v.points()) {
@@ -145,8 +145,8 @@ static bool read_field(Fields& fields, std::string_view key, const json&, std::v
   if (!is_rising) fields.report(key, "must be pairs of bytes and seconds, rising in bytes");
   return is_rising;
 }
-static OwnJson write_field(const std::vector<KernelPoint>& v) {
-  OwnJson out = OwnJson::array();
+static OrderedJson write_field(const std::vector<KernelPoint>& v) {
+  OrderedJson out = OrderedJson::array();
   for (const KernelPoint& p : v) out.push_back(p.traffic.count), out.push_back(p.time.value);
   return out;
 }
@@ -281,7 +281,7 @@ std::string yaml_word(const std::string& text) {
 }
 
 /// Writes it on one line.
-std::string flow_text(const OwnJson& value) {
+std::string flow_text(const OrderedJson& value) {
   if (value.is_string()) return yaml_word(value.get_ref<const std::string&>());
   if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
   if (!value.is_structured()) return value.dump();
@@ -291,23 +291,23 @@ std::string flow_text(const OwnJson& value) {
   return fmt::format("{}{}{}", value.is_object() ? "{" : "[", fmt::join(parts, ", "), value.is_object() ? "}" : "]");
 }
 
-bool is_list_of(const OwnJson& value, bool (OwnJson::*is_wanted)() const noexcept) {
+bool is_list_of(const OrderedJson& value, bool (OrderedJson::*is_wanted)() const noexcept) {
   return value.is_array() && !value.empty() && (value.front().*is_wanted)();
 }
 
 /// The fields of an object, one on a line. A list of objects or texts has one item on a line, unless an item holds such
 /// a list itself.
-std::string block_text(const OwnJson& object, const std::string& indent) {
+std::string block_text(const OrderedJson& object, const std::string& indent) {
   std::string out;
   for (const auto& [key, value] : object.items()) {
     out += fmt::format("{}{}:", indent, yaml_word(key));
     if (value.is_object()) {
       out += "\n" + block_text(value, indent + "  ");
-    } else if (is_list_of(value, &OwnJson::is_object) || is_list_of(value, &OwnJson::is_string)) {
+    } else if (is_list_of(value, &OrderedJson::is_object) || is_list_of(value, &OrderedJson::is_string)) {
       out += "\n";
-      for (const OwnJson& item : value) {
-        const bool is_nested = item.is_object() && std::any_of(item.begin(), item.end(), [](const OwnJson& inner) {
-                                 return is_list_of(inner, &OwnJson::is_object);
+      for (const OrderedJson& item : value) {
+        const bool is_nested = item.is_object() && std::any_of(item.begin(), item.end(), [](const OrderedJson& inner) {
+                                 return is_list_of(inner, &OrderedJson::is_object);
                                });
         out += indent + "- " +
                (is_nested ? block_text(item, indent + "  ").substr(indent.size() + 2) : flow_text(item) + "\n");

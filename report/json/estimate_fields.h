@@ -29,7 +29,10 @@ template <class Archive>
 void list_fields(Archive& f, const Mesh& mesh) {
   auto rows = kAxes;
   std::ranges::sort(rows, {}, &AxisRow::name);
-  for (const AxisRow& row : rows) f(row.name, mesh.ways(row.axis), row.ranks);
+  for (const AxisRow& row : rows) {
+    const bool have_all = row.axis == Axis::ExpertData && !mesh.shares_experts();
+    f(row.name, have_all ? mesh.world() / mesh.ways(Axis::Pp) : mesh.ways(row.axis), row.ranks);
+  }
 }
 
 /// Bytes per GPU (of the process) and per host at one moment.

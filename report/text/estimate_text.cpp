@@ -99,13 +99,12 @@ std::string batch_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
   const std::int64_t most = answer.request.rollout.step_tokens;
   const Recipe filled =
-      most > 0 && answer.shown ? filled_job(Job(answer.request, answer.shown->strategy)).recipe() : recipe;
+      most > 0 ? filled_job(Job(answer.request, answer.shown->strategy)).recipe() : recipe;
   std::string text =
       filled.micro_batch == recipe.micro_batch
           ? fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe, answer.stated_seq_len))
           : fmt::format("micro batch of up to {} tokens, {} rows on average", format_grouped(most), filled.micro_batch);
   if (filled.grad_accum > 1) text += fmt::format(" × {} accumulated", filled.grad_accum);
-  if (!answer.shown) return text;
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.batch_replicas();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
@@ -224,7 +223,6 @@ namespace {
 std::string verdict_title(const EstimateAnswer& answer) {
   const std::string& asked = answer.request.strategy;
   if (asked == "auto") return answer.fits() ? "Recommended: " + answer.result.recommended->strategy : "Nothing fits";
-  if (!answer.shown) return asked + " is not possible here";
   return asked + " " + fits_words(*answer.shown, answer.fits());
 }
 
@@ -236,7 +234,6 @@ std::string choice_text(const EstimateAnswer& answer, const Screen& screen) {
 
 /// Says why this one was chosen, or what stands against the one that comes nearest.
 std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
-  if (!answer.shown) return "";
   const bool was_chosen = answer.fits() && answer.request.strategy == "auto";
   const std::string& reason = was_chosen ? answer.result.recommended->reason : answer.shown->why_not_yes;
   return reason.empty() ? "" : wrap(reason, prose_width(screen), "  ", "  ");
@@ -267,10 +264,10 @@ std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
   if (screen.format == TableFormat::Csv) return estimate_csv(answer, screen);
   if (answer.is_brief)
     return first_screen_text(answer, screen) + (answer.rows ? rows_text(*answer.rows, screen) : "") +
-           (answer.shown && screen.format != TableFormat::Text ? phases_text(*answer.shown, screen) : "");
+           (screen.format != TableFormat::Text ? phases_text(*answer.shown, screen) : "");
   std::string out = question_text(answer, screen) + "\n" + strategies_text(answer, screen);
   if (answer.result.recommended) out += verdict_text(answer, screen);
-  if (answer.shown) out += closest_look_text(answer, screen);
+  out += closest_look_text(answer, screen);
   if (answer.rows) out += rows_text(*answer.rows, screen);
   if (!answer.explanation.empty()) out += explanation_text(answer.explanation, screen);
   if (!answer.result.assumptions.empty())

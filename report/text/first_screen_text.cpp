@@ -85,7 +85,6 @@ namespace {
 
 std::string verdict_line(const EstimateAnswer& answer) {
   const bool is_auto = answer.request.strategy == "auto";
-  if (!answer.shown) return is_auto ? "Nothing is possible here" : answer.request.strategy + " is not possible here";
   const std::string chosen = chosen_words(answer);
   const StrategyEstimate& e = *answer.shown;
   if (answer.fits())
@@ -199,26 +198,20 @@ std::string limits_line(const StrategyEstimate& e) {
 }  // namespace
 
 std::string brief_text(const EstimateAnswer& answer) {
-  const auto& all = answer.result.strategies;
-  const std::string why = answer.shown || all.empty() ? "" : ": " + all.front().not_applicable;
-  return verdict_line(answer) + why + (answer.shown && answer.fits() ? "; " + time_line(answer) : "") + "\n";
+  return verdict_line(answer) + (answer.fits() ? "; " + time_line(answer) : "") + "\n";
 }
 
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen) {
   constexpr int kRows = 5;
   LineBudget out(kFirstScreen - 1, screen);
   out.add_prose(verdict_line(answer));
-  if (answer.shown && answer.fits()) out.add_prose(time_line(answer), "  ", "  ");
-  if (answer.shown && answer.fits()) out.add_prose(phases_line(answer), "  ", "  ");
+  if (answer.fits()) out.add_prose(time_line(answer), "  ", "  ");
+  if (answer.fits()) out.add_prose(phases_line(answer), "  ", "  ");
   out.add("\n" + question_text(answer, screen) + "\n");
   const auto num_rows = std::size_t(std::clamp(out.room() - 1, 1, kRows));  // below a line of titles
   const std::vector<const StrategyEstimate*> rows = main_rows(answer, num_rows);
   out.add(strategies_table_text(answer, rows, screen));
   const Recommendation recommended = answer.result.recommended.value_or(Recommendation{});
-  if (!answer.shown) {
-    out.add(not_applicable_text(answer.result, screen));
-    if (const std::string instead = instead_of_nothing(answer.result); !instead.empty()) out.add_prose(instead, "- ");
-  }
   const auto& assumptions = answer.result.assumptions;
   const std::size_t num_notes = std::min(answer.num_notes, assumptions.size());
   if (!answer.caveat.empty()) out.add_prose(answer.caveat, "- ");
@@ -226,20 +219,20 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
     for (const std::string& line : better_lines(answer)) out.add_prose(line);
     out.add_prose("Why: " + recommended.reason);
   }
-  if (!answer.fits() || (answer.shown && answer.shown->fit != Fit::Yes))
+  if (answer.shown->fit != Fit::Yes)
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
-  if (answer.shown) out.add_prose(memory_line(*answer.shown));
+  out.add_prose(memory_line(*answer.shown));
   for (std::size_t i = 0; i < num_notes; ++i)
     if (assumptions[i] != answer.caveat) out.add_prose(assumptions[i], "- ");
   if (answer.fits() && answer.shown->fit == Fit::Yes)
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
-  if (answer.shown && answer.fits()) out.add_prose(limits_line(*answer.shown));
+  if (answer.fits()) out.add_prose(limits_line(*answer.shown));
   const std::string words = words_of_table(answer, rows);
   if (out.num_hidden() == 0 && width_of(words) < 2 * prose_width(screen) && out.room() >= 2) out.add_prose(words);
   const std::size_t assumed = assumptions.size() - num_notes;
   const int more = out.num_hidden();
   const std::string hidden = more > 0 ? fmt::format(", {} more remark{}", more, more == 1 ? "" : "s") : "";
-  const bool has_phases = answer.shown && !answer.shown->phases.empty();
+  const bool has_phases = !answer.shown->phases.empty();
   return out.take() + fmt::format("--explain: all strategies, {}{} assumptions, sources{}\n",
                                   has_phases ? "phases, " : "", assumed, hidden);
 }

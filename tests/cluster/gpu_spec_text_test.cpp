@@ -110,6 +110,24 @@ TEST_CASE("gpu spec: old and AMD cards are planned, not run") {
   CHECK(amd.bf16 == amd.fp16);
 }
 
+TEST_CASE("gpu spec: fp32 that nobody states is the share of the datasheets of the same capability") {
+  const auto share = [](const std::string& capability) {
+    const GpuSpec gpu = parse_gpus("X", "X:48GiB,864GB/s,100TFLOPS" + capability).gpus.front();
+    return gpu.fp32 / gpu.fp16;
+  };
+  CHECK(share("") == doctest::Approx(0.25));             // as 8.6: RTX A6000
+  CHECK(share(",cc=8.9") == doctest::Approx(0.25));      // RTX 6000 Ada
+  CHECK(share(",cc=8.0") == doctest::Approx(0.0625));    // A100: 19.5 of 312
+  CHECK(share(",cc=9.0") == doctest::Approx(0.068));     // H100: 67 of 989
+  CHECK(share(",cc=10.0") == doctest::Approx(0.032));    // GB200: 80 of 2500
+  CHECK(share(",cc=7.5") == doctest::Approx(0.125));     // T4: 8.1 of 65
+  CHECK(share(",cc=gfx942") == doctest::Approx(0.125));  // MI300X: 163.4 of 1307
+  for (const GpuSpec& gpu : list_gpus()) {
+    CAPTURE(gpu.id);
+    if (gpu.fp32.value > 0) CHECK(gpu.fp32 / gpu.fp16 > 0.9 * share(",cc=" + gpu.compute_capability));
+  }
+}
+
 TEST_CASE("gpu spec: a name may begin with digits and an x, as AMD's do") {
   for (const char* name : {"7900xtx", "9070xt", "7900xt", "6800 xt"}) {
     CAPTURE(name);

@@ -79,6 +79,22 @@ TEST_CASE("links: host copies reach the effective PCIe rate of generation and la
         doctest::Approx(121 * 51 / 63.0));  // not measured: the share of generation 5
 }
 
+TEST_CASE("links: cards of the same silicon and links have rings over the same fabrics") {
+  std::vector<GpuFile> all;
+  for (const GpuNames& names : list_gpu_names()) all.push_back(file_of(names.id));
+  for (const GpuFile& a : all)
+    for (const GpuFile& b : all) {
+      CAPTURE(a.spec.id);
+      CAPTURE(b.spec.id);
+      const bool is_alike = a.spec.compute_capability == b.spec.compute_capability &&
+                            a.spec.sm_count == b.spec.sm_count && a.spec.form_factor == b.spec.form_factor &&
+                            a.spec.pcie_generation == b.spec.pcie_generation && a.spec.pcie_lanes == b.spec.pcie_lanes;
+      if (!is_alike) continue;
+      for (const RingFigure& ring : a.rings)
+        CHECK(std::ranges::count(b.rings, ring.fabric, &RingFigure::fabric) > 0);
+    }
+}
+
 TEST_CASE("links: the measured collectives of NCCL stand beside what is used") {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
   const auto rows = file.top().list("collective_measurements");

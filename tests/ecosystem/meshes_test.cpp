@@ -360,6 +360,7 @@ TEST_CASE("how tokens go to experts, and how many ranks share each, is read of a
   CHECK(mixture("--moe_enable_deepep true --moe_token_dispatcher_type flex").recipe.routing ==
         Routing{.dispatcher = "deepep"});
   CHECK(mixture("--moe_token_dispatcher_type alltoall").recipe.routing == Routing{});
+  CHECK(mixture("--moe_token_dispatcher_type flex").recipe.routing == Routing{.dispatcher = "deepep"});
   const auto written = [](StrategyOptions options, const Routing& routing) {
     EstimateRequest r = plan_of("zero1", Method::Full, {}, "megatron-swift");
     r.model = load_model("qwen3-30b-a3b").spec;
@@ -378,6 +379,39 @@ TEST_CASE("how tokens go to experts, and how many ranks share each, is read of a
   CHECK(contains(routed, "moe_token_dispatcher_type: flex\n"));
   CHECK(contains(written({.ep = 4}, {.capacity = 1.25, .pads_to_capacity = true}),
                  "moe_pad_expert_input_to_capacity: true\n"));
+}
+
+TEST_CASE("files at which Megatron-Core stops are refused by the key, as it says it") {
+  const auto refusal = [](const std::string& flags) {
+    try {
+      read_script(std::string(kMegatron) + flags);
+    } catch (const InputError& error) { return error.where() + ": " + error.problem() + " | " + error.hint(); }
+    return std::string();
+  };
+  const std::string pads = "--moe_pad_expert_input_to_capacity true ", flex = "--moe_token_dispatcher_type flex ",
+                    factor = "--moe_expert_capacity_factor 1.25 ";
+  CHECK(contains(refusal(pads), "moe_pad_expert_input_to_capacity: Megatron stops at padding without a capacity"));
+  CHECK(contains(refusal(pads), "say moe_expert_capacity_factor"));
+  CHECK(refusal(pads + factor) == "");
+  CHECK(refusal("--moe_pad_expert_input_to_capacity false") == "");
+  CHECK(contains(refusal(pads + factor + flex), "flex dispatcher does not pad"));
+  CHECK(contains(refusal("--moe_enable_deepep true"), "moe_enable_deepep: Megatron has DeepEP with the flex"));
+  CHECK(contains(refusal("--moe_enable_deepep true --moe_token_dispatcher_type alltoall"), "dispatcher_type: flex"));
+  CHECK(refusal("--moe_enable_deepep true " + flex) == "");
+  CHECK(contains(refusal(factor + "--moe_router_load_balancing_type sinkhorn"), "moe_expert_capacity_factor: "));
+  CHECK(refusal(factor + "--moe_router_load_balancing_type aux_loss") == "");
+  CHECK(contains(refusal("--moe_expert_capacity_factor 1e30"),
+                 "moe_expert_capacity_factor: must be a number of at most 1024"));
+}
+
+TEST_CASE("a file of Megatron's keys alone is one of Megatron-SWIFT") {
+  const ConfigReading reading = read_configs({{"m.yaml",
+                                               "model: Qwen/Qwen3-30B-A3B\ndataset: x.jsonl\n"
+                                               "tensor_model_parallel_size: 2\nexpert_model_parallel_size: 4\n"
+                                               "sequence_parallel: true\nmicro_batch_size: 1\n"}},
+                                             {});
+  CHECK(reading.request.recipe.framework->name == "megatron-swift");
+  CHECK(reading.request.options.ep == 4);
 }
 
 TEST_CASE("verl and NeMo-RL: what Megatron-Core makes of an expert tensor parallelism that nobody states") {

@@ -470,7 +470,7 @@ TEST_CASE("plan finds batches of whole prompts, and answers that are to be writt
 }
 
 TEST_CASE("a refused degree names the trainers that have it") {
-  const std::string answer = ran("estimate --model llama3-8b --full --gpus 8xH100 --tp 4").out;
+  const std::string answer = ran("estimate --model llama3-8b --full --gpus 8xH100 --tp 4").err;
   CHECK(answer.find("hf-trainer has no tensor parallelism") == answer.rfind("hf-trainer has no tensor parallelism"));
   CHECK(answer.find("leave --tp out, or take a trainer that has it: --framework ") != std::string::npos);
   CHECK(answer.find("torchtitan") != std::string::npos);
