@@ -73,9 +73,25 @@ bool is_surely_of(const KeyTable& table, const json& top) {
   return table.role == FileRole::Engine && top.contains("zero_optimization");
 }
 
+/// The one trainer that knows all keys of a file, one of which speaks for it; nullptr: none.
+const KeyTable* hinted_table(const json& top) {
+  const auto is_there = [&](const std::string& hint) { return value_at(top, hint) != nullptr; };
+  const KeyTable* hinted = nullptr;
+  for (const KeyTable& table : key_tables()) {
+    if (table.role != FileRole::Trainer || !table.instead_of.empty()) continue;
+    const bool knows_all = std::ranges::all_of(
+        top.items(), [&](const auto& item) { return table.find(item.key()) || table.has_below(item.key()); });
+    if (!knows_all) continue;
+    if (hinted || table.signs.empty() || !std::ranges::any_of(table.hints, is_there)) return nullptr;
+    hinted = &table;
+  }
+  return hinted;
+}
+
 const KeyTable& table_of_keys(const json& top, const std::string& name) {
   refuse_foreign_program(top, name);
-  const KeyTable* found = nullptr;
+  const KeyTable* found = hinted_table(top);
+  if (found) return *found;
   for (const KeyTable& table : key_tables()) {
     if (signs_in(table, top).empty()) continue;
     if (!found) {

@@ -163,6 +163,20 @@ void add_switches(std::vector<FlagChange>& out, const EstimateRequest& r) {
   if (options.overlaps_tensor_parallel.value_or(false) && !r.recipe.torch_compile)
     out.push_back(
         {"--tp-overlap", "add --compile", kSwitch, [](EstimateRequest& o) { o.recipe.torch_compile = true; }});
+  const std::string& usual = r.recipe.framework->default_optimizer;
+  if (r.recipe.optimizer->name != usual)
+    out.push_back({"--optimizer", fmt::format("give --optimizer {}", usual), kLeftOut,
+                   [usual](EstimateRequest& o) { o.recipe.optimizer = usual; }});
+  const bool may_be_fsdp = std::ranges::any_of(strategy_rows(), [&](const StrategyRow& row) {
+    return is_fsdp(row.engine) && (r.strategy == "auto" || r.strategy == row.name);
+  });
+  const int other_version = options_for(r).fsdp_version.value_or(2) == 1 ? 2 : 1;
+  if (may_be_fsdp)
+    out.push_back({"--fsdp-version", fmt::format("give --fsdp-version {}", other_version), kLeftOut,
+                   [other_version](EstimateRequest& o) { o.options.fsdp_version = other_version; }});
+  if (r.recipe.offload.any())
+    out.push_back({"--offload", left_out("--offload"), kLeftOut,
+                   [](EstimateRequest& o) { o.recipe.offload = {}; }});
   if (r.strategy != "auto")
     out.push_back({"--strategy", "leave --strategy out to let gpuplan choose", kOtherStrategy,
                    [](EstimateRequest& o) { o.strategy = "auto"; }});

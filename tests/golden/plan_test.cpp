@@ -74,9 +74,9 @@ TEST_CASE("where nothing is possible, plan says what the nearest plan lacks, or 
   CHECK(gpu.find(" on 2x RTX 3090 needs ") != std::string::npos);
   CHECK(gpu.find("on a GPU, which offers 22.9 GiB.") != std::string::npos);
   CHECK(host.find("of host memory; the host has 16.0 GiB.") != std::string::npos);
-  const std::string rules = why("--lora --strategy ddp --global-batch 3");
-  CHECK(rules.starts_with("Refused by: "));
-  CHECK(rules.find("the global batch is not a multiple of the data-parallel ranks") != std::string::npos);
+  const test::Ran refused = test::run_line(question + "--lora --strategy ddp --global-batch 3");
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("--global-batch: 3 sequences are no multiple of micro batch 1 x 2 data") != std::string::npos);
   int code = 0;
   CHECK(json_of(question + "--qlora", code).at("why_none").is_null());
 }
