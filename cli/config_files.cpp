@@ -106,7 +106,9 @@ std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names)
 
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load) {
   // beside a model, the alias may be an architecture alone, which many models have
-  const std::string alias = configs.model ? "" : catalogue_name(configs.setup.model_alias.value_or(""));
+  const std::string stated = configs.setup.model_alias.value_or("");
+  std::string alias = configs.model ? "" : catalogue_name(stated);
+  if (!configs.model && alias.empty()) alias = catalogue_name(stated.substr(stated.rfind('/') + 1));  // of a folder
   if (!configs.model && alias.empty()) throw InputError(configs.file, "names no model", model_hint(configs.file));
   const std::string& model = configs.model ? *configs.model : alias;
   try {

@@ -136,8 +136,12 @@ void add_switches(std::vector<FlagChange>& out, const EstimateRequest& r) {
         [](EstimateRequest& o) { o.recipe.routing.dispatcher = {}; });
   leave("--pad-experts", routing.pads_to_capacity,
         [](EstimateRequest& o) { o.recipe.routing.pads_to_capacity = false; });
-  leave("--expert-capacity", routing.capacity && !routing.pads_to_capacity,
-        [](EstimateRequest& o) { o.recipe.routing.capacity.reset(); });
+  if (routing.capacity)
+    out.push_back({"--expert-capacity",
+                   left_out(routing.pads_to_capacity ? "--expert-capacity and --pad-experts" : "--expert-capacity"),
+                   kLeftOut, [](EstimateRequest& o) {
+                     o.recipe.routing.capacity.reset(), o.recipe.routing.pads_to_capacity = false;
+                   }});
   leave("--expert-imbalance", routing.imbalance != 1, [](EstimateRequest& o) { o.recipe.routing.imbalance = 1; });
   leave("--tp-overlap", options.overlaps_tensor_parallel.value_or(false),
         [](EstimateRequest& o) { o.options.overlaps_tensor_parallel.reset(); });
@@ -221,6 +225,26 @@ EstimateRequest with(const EstimateRequest& r, std::span<const FlagChange* const
   return other;
 }
 
+/// Flags that are left out together, as few as it takes; empty where that makes nothing possible.
+std::vector<const FlagChange*> fewest_left_out(const EstimateRequest& r, const std::vector<FlagChange>& all) {
+  const auto is_enough = [&](const std::vector<const FlagChange*>& changes) {
+    return !possible_strategies(with(r, changes), true).empty();
+  };
+  std::vector<const FlagChange*> changes;
+  for (const FlagChange& change : all)
+    if (change.words.starts_with("leave ")) changes.push_back(&change);
+  if (!is_enough(changes)) return {};
+  for (std::size_t i = 0; i < changes.size();) {
+    std::vector<const FlagChange*> fewer = changes;
+    fewer.erase(fewer.begin() + std::ptrdiff_t(i));
+    if (is_enough(fewer))
+      changes = std::move(fewer);
+    else
+      ++i;
+  }
+  return changes;
+}
+
 /// The cheapest change, or else pair of changes, that makes a strategy possible; empty where none does.
 std::vector<const FlagChange*> least_changes(const EstimateRequest& r, const std::vector<FlagChange>& all) {
   const auto is_enough = [&](std::initializer_list<const FlagChange*> changes) {
@@ -234,7 +258,7 @@ std::vector<const FlagChange*> least_changes(const EstimateRequest& r, const std
     for (std::size_t first = 0; first < second; ++first)
       if (all[first].flag != all[second].flag && is_enough({&all[first], &all[second]}))
         return {&all[first], &all[second]};
-  return {};
+  return fewest_left_out(r, all);
 }
 
 }  // namespace
@@ -242,16 +266,25 @@ std::vector<const FlagChange*> least_changes(const EstimateRequest& r, const std
 std::optional<InputError> refusal_of(const EstimateRequest& request) {
   if (!possible_strategies(request, true).empty()) return std::nullopt;
   const std::vector<FlagChange> all = changes_of(request);
-  const std::vector<const FlagChange*> changes = least_changes(request, all);
+  std::vector<const FlagChange*> changes = least_changes(request, all);
   if (changes.empty()) return std::nullopt;
-  const std::vector<std::string_view> asked{request.strategy};
-  const auto was = usual_refusal(request, request.strategy == "auto" ? possible_strategies(with(request, changes)) : asked);
+  const std::vector<std::string_view> possible = possible_strategies(with(request, changes));
+  const std::vector<std::string_view> asked =
+      request.strategy == "auto" ? possible : std::vector<std::string_view>{request.strategy};
+  const auto was = usual_refusal(request, asked);
   if (!was) return std::nullopt;
-  std::string instead = changes.front()->words;
-  if (changes.size() == 2) instead += " and " + changes.back()->words;
+  const auto decides = [&](const FlagChange* change) {  // without it there is another reason, or none
+    const auto then = usual_refusal(with(request, std::span(&change, 1)), asked);
+    return !then || then->why != was->why;
+  };
+  const bool is_of_strategy = std::ranges::none_of(changes, decides);
+  std::ranges::stable_partition(
+      changes, [&](const FlagChange* c) { return is_of_strategy ? c->flag == "--strategy" : decides(c); });
+  std::string instead;
+  for (const FlagChange* change : changes) instead += (instead.empty() ? "" : " and ") + change->words;
   if (was->why.ends_with(instead)) instead.clear();
   if (!was->rule.empty()) instead += fmt::format(" ({})", was->rule);
-  return InputError(std::string(changes.front()->flag), was->why, instead);
+  return InputError(was->flag.empty() ? std::string(changes.front()->flag) : was->flag, was->why, instead);
 }
 
 }  // namespace gpuplan

@@ -469,6 +469,18 @@ TEST_CASE("plan finds batches of whole prompts, and answers that are to be writt
   CHECK(refused.err.find("do not exist before training") != std::string::npos);
 }
 
+TEST_CASE("what export writes for torchtitan is read back from its launcher, with the model") {
+  const test::ScratchFolder scratch;
+  const std::string plan = (scratch.path() / "plan.json").string(), files = (scratch.path() / "files").string();
+  const std::string question = "estimate --model llama3-8b --framework torchtitan --gpus 8xH100 --full --seq-len 4096";
+  REQUIRE(ran(fmt::format("{} --offline --save '{}'", question, plan)).code == 0);
+  REQUIRE(ran(fmt::format("export '{}' --for torchtitan --output '{}'", plan, files)).code == 0);
+  const nlohmann::json saved = answer_to(fmt::format("estimate '{}'", plan));
+  const nlohmann::json read = answer_to(fmt::format("estimate --from '{}/launch.sh' --gpus 8xH100 --offline", files));
+  CHECK(read["recommended"]["strategy"] == saved["recommended"]["strategy"]);
+  CHECK(read["model"]["name"] == saved["model"]["name"]);
+}
+
 TEST_CASE("ranks that have the same experts are all of a stage where no experts are shared") {
   const auto ranks = [](const std::string& flags) {
     const nlohmann::json answer = answer_to("estimate --full --framework megatron --strategy zero1 --gpus 8xH100 " + flags);
