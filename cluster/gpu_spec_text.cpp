@@ -46,7 +46,8 @@ GpuDefaults read_gpu_defaults() {
   out.pcie_lanes = pcie.integer("lanes", {.least = 1});
   pcie.refuse_unknown();
   out.gpus_per_node = top.integer("gpus_per_node", {.least = 1});
-  for (const auto& [key, by] : {std::pair{"fp32_share", &out.fp32_share}, std::pair{"tflops_per_sm", &out.tflops_per_sm}}) {
+  for (const auto& [key, by] :
+       {std::pair{"fp32_share", &out.fp32_share}, std::pair{"tflops_per_sm", &out.tflops_per_sm}}) {
     Fields rates = top.fields(key);
     for (const std::string& capability : rates.keys()) (*by)[capability] = rates.number(capability);
   }

@@ -469,14 +469,16 @@ class KeyReader {
       const json* const found = value_at(tree_.root, demand.key);
       const json other = found ? *found : json();
       const auto is_wanted = [&](const json& one) {
-        return std::ranges::count(demand.values, one) > 0 || (!one.is_null() && std::ranges::count(demand.values, "*") > 0);
+        return std::ranges::count(demand.values, one) > 0 ||
+               (!one.is_null() && std::ranges::count(demand.values, "*") > 0);
       };
       if (other.is_array() ? std::ranges::all_of(other, is_wanted) : is_wanted(other)) continue;
       std::vector<std::string> wanted;
       for (const json& one : demand.values)
         if (!one.is_null() && one != "*") wanted.push_back(text_of(one));
       fail(path, demand.reason,
-           wanted.empty() ? fmt::format("say {}", demand.key) : fmt::format("{}: {}", demand.key, fmt::join(wanted, ", ")));
+           wanted.empty() ? fmt::format("say {}", demand.key)
+                          : fmt::format("{}: {}", demand.key, fmt::join(wanted, ", ")));
     }
   }
 

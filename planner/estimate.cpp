@@ -81,7 +81,8 @@ EstimateResult estimate(const EstimateRequest& request, InFull in_full) {
   BlockCache blocks;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
-    if (const auto mistake = strategy_mistake(name, r.cluster, r.options)) throw refusal_of(answered).value_or(*mistake);
+    if (const auto mistake = strategy_mistake(name, r.cluster, r.options))
+      throw refusal_of(answered).value_or(*mistake);
     Strategy strategy = make_strategy(name, r.cluster, r.options);
     std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
     if (why.empty() && r.strategy == "auto") why = why_not_chosen(strategy, framework);

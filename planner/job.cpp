@@ -12,6 +12,7 @@
 #include "models/stack.h"
 #include "models/trainer_limits.h"
 #include "models/training_method.h"
+#include "planner/refusal.h"
 #include "planner/rollout_phases.h"
 
 namespace gpuplan {
@@ -160,6 +161,7 @@ Profile profile_of(const EstimateRequest& r) {
 std::int64_t batch_replicas(const EstimateRequest& r) {
   const std::string_view name =
       r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy);
+  if (const auto mistake = strategy_mistake(name, r.cluster, r.options)) throw refusal_of(r).value_or(*mistake);
   return make_strategy(name, r.cluster, r.options).mesh.batch_replicas();
 }
 

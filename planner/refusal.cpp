@@ -137,11 +137,10 @@ void add_switches(std::vector<FlagChange>& out, const EstimateRequest& r) {
   leave("--pad-experts", routing.pads_to_capacity,
         [](EstimateRequest& o) { o.recipe.routing.pads_to_capacity = false; });
   if (routing.capacity)
-    out.push_back({"--expert-capacity",
-                   left_out(routing.pads_to_capacity ? "--expert-capacity and --pad-experts" : "--expert-capacity"),
-                   kLeftOut, [](EstimateRequest& o) {
-                     o.recipe.routing.capacity.reset(), o.recipe.routing.pads_to_capacity = false;
-                   }});
+    out.push_back(
+        {"--expert-capacity",
+         left_out(routing.pads_to_capacity ? "--expert-capacity and --pad-experts" : "--expert-capacity"), kLeftOut,
+         [](EstimateRequest& o) { o.recipe.routing.capacity.reset(), o.recipe.routing.pads_to_capacity = false; }});
   leave("--expert-imbalance", routing.imbalance != 1, [](EstimateRequest& o) { o.recipe.routing.imbalance = 1; });
   leave("--tp-overlap", options.overlaps_tensor_parallel.value_or(false),
         [](EstimateRequest& o) { o.options.overlaps_tensor_parallel.reset(); });
@@ -157,8 +156,7 @@ void add_switches(std::vector<FlagChange>& out, const EstimateRequest& r) {
                    kSwitch, [](EstimateRequest& o) { o.options.stage_layers.clear(); }});
   if (options.cp > 1)
     for (const std::string& kernel : r.recipe.framework->context_parallel.attention)
-      out.push_back({"--attention", fmt::format("give --attention {}", kernel), kSwitch,
-                     [&kernel](EstimateRequest& o) {
+      out.push_back({"--attention", fmt::format("give --attention {}", kernel), kSwitch, [&kernel](EstimateRequest& o) {
                        o.recipe.attention = parse_name<AttentionKernel>(kernel, "attention");
                      }});
   if (options.tp > 1 && r.recipe.framework->tensor_parallel.sequence != SequenceSplit::Always)
@@ -179,8 +177,7 @@ void add_switches(std::vector<FlagChange>& out, const EstimateRequest& r) {
     out.push_back({"--fsdp-version", fmt::format("give --fsdp-version {}", other_version), kLeftOut,
                    [other_version](EstimateRequest& o) { o.options.fsdp_version = other_version; }});
   if (r.recipe.offload.any())
-    out.push_back({"--offload", left_out("--offload"), kLeftOut,
-                   [](EstimateRequest& o) { o.recipe.offload = {}; }});
+    out.push_back({"--offload", left_out("--offload"), kLeftOut, [](EstimateRequest& o) { o.recipe.offload = {}; }});
   if (r.strategy != "auto")
     out.push_back({"--strategy", "leave --strategy out to let gpuplan choose", kOtherStrategy,
                    [](EstimateRequest& o) { o.strategy = "auto"; }});

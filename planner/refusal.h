@@ -1,5 +1,5 @@
-// Why no strategy is possible with the flags of a question, whatever memory the GPUs have, and the least change of those
-// flags that makes one possible. What does not fit is an answer; what is refused here is wrong input.
+// Why no strategy is possible with the flags of a question, whatever memory the GPUs have, and the least change of
+// those flags that makes one possible. What does not fit is an answer; what is refused here is wrong input.
 #pragma once
 
 #include <optional>

@@ -14,13 +14,12 @@ InputError no_strategy(const EstimateResult& result) {
   const auto row = std::ranges::find_if(result.strategies, [&](const StrategyEstimate& e) {
     return strategy != "auto" || has_strategy(result.framework, e.strategy.name);
   });
-  const std::string why =
-      (row == result.strategies.end() ? result.strategies.front() : *row).not_applicable;
+  const std::string why = (row == result.strategies.end() ? result.strategies.front() : *row).not_applicable;
   if (result.recommended && !result.recommended->advice.empty())
     return InputError("--strategy", why, result.recommended->advice.front());
-  return InputError("--strategy", why,
-                    strategy == "auto" ? "other GPUs, or another --framework"
-                                       : "leave --strategy out to let gpuplan choose");
+  return InputError(
+      "--strategy", why,
+      strategy == "auto" ? "other GPUs, or another --framework" : "leave --strategy out to let gpuplan choose");
 }
 
 ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine) {

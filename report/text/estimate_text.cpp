@@ -98,8 +98,7 @@ std::string sequence_text(const Recipe& recipe, std::int64_t stated_seq_len) {
 std::string batch_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
   const std::int64_t most = answer.request.rollout.step_tokens;
-  const Recipe filled =
-      most > 0 ? filled_job(Job(answer.request, answer.shown->strategy)).recipe() : recipe;
+  const Recipe filled = most > 0 ? filled_job(Job(answer.request, answer.shown->strategy)).recipe() : recipe;
   std::string text =
       filled.micro_batch == recipe.micro_batch
           ? fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe, answer.stated_seq_len))

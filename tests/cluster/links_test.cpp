@@ -90,8 +90,7 @@ TEST_CASE("links: cards of the same silicon and links have rings over the same f
                             a.spec.sm_count == b.spec.sm_count && a.spec.form_factor == b.spec.form_factor &&
                             a.spec.pcie_generation == b.spec.pcie_generation && a.spec.pcie_lanes == b.spec.pcie_lanes;
       if (!is_alike) continue;
-      for (const RingFigure& ring : a.rings)
-        CHECK(std::ranges::count(b.rings, ring.fabric, &RingFigure::fabric) > 0);
+      for (const RingFigure& ring : a.rings) CHECK(std::ranges::count(b.rings, ring.fabric, &RingFigure::fabric) > 0);
     }
 }
 

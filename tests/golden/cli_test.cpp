@@ -469,35 +469,6 @@ TEST_CASE("plan finds batches of whole prompts, and answers that are to be writt
   CHECK(refused.err.find("do not exist before training") != std::string::npos);
 }
 
-TEST_CASE("what export writes for torchtitan is read back from its launcher, with the model") {
-  const test::ScratchFolder scratch;
-  const std::string plan = (scratch.path() / "plan.json").string(), files = (scratch.path() / "files").string();
-  const std::string question = "estimate --model llama3-8b --framework torchtitan --gpus 8xH100 --full --seq-len 4096";
-  REQUIRE(ran(fmt::format("{} --offline --save '{}'", question, plan)).code == 0);
-  REQUIRE(ran(fmt::format("export '{}' --for torchtitan --output '{}'", plan, files)).code == 0);
-  const nlohmann::json saved = answer_to(fmt::format("estimate '{}'", plan));
-  const nlohmann::json read = answer_to(fmt::format("estimate --from '{}/launch.sh' --gpus 8xH100 --offline", files));
-  CHECK(read["recommended"]["strategy"] == saved["recommended"]["strategy"]);
-  CHECK(read["model"]["name"] == saved["model"]["name"]);
-}
-
-TEST_CASE("ranks that have the same experts are all of a stage where no experts are shared") {
-  const auto ranks = [](const std::string& flags) {
-    const nlohmann::json answer = answer_to("estimate --full --framework megatron --strategy zero1 --gpus 8xH100 " + flags);
-    return answer["strategies"][0]["mesh"]["expert_data"].get<int>();
-  };
-  CHECK(ranks("--model llama3-8b --tp 2 --pp 2") == 4);
-  CHECK(ranks("--model qwen3-30b-a3b --ep 4") == 2);
-}
-
-TEST_CASE("no run on cards of AMD is measured, which widens the ranges and is said") {
-  const auto answer = [](const std::string& gpus) {
-    return ran("estimate --model llama3-8b --full --explain --gpus " + gpus).out;
-  };
-  CHECK(answer("8xMI300X").find("no measured run with AMD") != std::string::npos);
-  CHECK(answer("8xH100").find("no measured run") == std::string::npos);
-}
-
 TEST_CASE("a refused degree names the trainers that have it") {
   const std::string answer = ran("estimate --model llama3-8b --full --gpus 8xH100 --tp 4").err;
   CAPTURE(answer);

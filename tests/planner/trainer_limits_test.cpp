@@ -116,10 +116,10 @@ TEST_CASE("4-bit bases, 8-bit optimizers and precisions that a trainer has not a
 
 TEST_CASE("torch.compile is refused where a trainer puts no model through it, and offered by nothing") {
   for (const auto& [framework, compiles] :
-       {std::pair("openrlhf", false), std::pair("verl", false), std::pair("nemo-rl", false), std::pair("megatron", false),
-        std::pair("megatron-swift", false), std::pair("verl-megatron", false), std::pair("nemo-rl-megatron", false),
-        std::pair("internevo", false), std::pair("llm-c", false), std::pair("llmq", false), std::pair("native", false),
-        std::pair("trl", true), std::pair("torchtitan", true)}) {
+       {std::pair("openrlhf", false), std::pair("verl", false), std::pair("nemo-rl", false),
+        std::pair("megatron", false), std::pair("megatron-swift", false), std::pair("verl-megatron", false),
+        std::pair("nemo-rl-megatron", false), std::pair("internevo", false), std::pair("llm-c", false),
+        std::pair("llmq", false), std::pair("native", false), std::pair("trl", true), std::pair("torchtitan", true)}) {
     CAPTURE(framework);
     EstimateRequest r = of_trainer(framework);
     const EstimateResult result = estimate(r);
