@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-nlohmann::json answer_to(const std::string& command) {
+nlohmann::json divided_answer(const std::string& command) {
   const test::Ran ran = test::run_line(command + " --json");
   CAPTURE(ran.err);
   REQUIRE(ran.code <= 1);
@@ -26,8 +26,9 @@ TEST_CASE("what export writes for torchtitan is read back from its launcher, wit
   const std::string question = "estimate --model llama3-8b --framework torchtitan --gpus 8xH100 --full --seq-len 4096";
   REQUIRE(test::run_line(fmt::format("{} --offline --save '{}'", question, plan)).code == 0);
   REQUIRE(test::run_line(fmt::format("export '{}' --for torchtitan --output '{}'", plan, files)).code == 0);
-  const nlohmann::json saved = answer_to(fmt::format("estimate '{}'", plan));
-  const nlohmann::json read = answer_to(fmt::format("estimate --from '{}/launch.sh' --gpus 8xH100 --offline", files));
+  const nlohmann::json saved = divided_answer(fmt::format("estimate '{}'", plan));
+  const nlohmann::json read =
+      divided_answer(fmt::format("estimate --from '{}/launch.sh' --gpus 8xH100 --offline", files));
   CHECK(read["recommended"]["strategy"] == saved["recommended"]["strategy"]);
   CHECK(read["model"]["name"] == saved["model"]["name"]);
 }
@@ -35,7 +36,7 @@ TEST_CASE("what export writes for torchtitan is read back from its launcher, wit
 TEST_CASE("ranks that have the same experts are all of a stage where no experts are shared") {
   const auto ranks = [](const std::string& flags) {
     const nlohmann::json answer =
-        answer_to("estimate --full --framework megatron --strategy zero1 --gpus 8xH100 --offline " + flags);
+        divided_answer("estimate --full --framework megatron --strategy zero1 --gpus 8xH100 --offline " + flags);
     return answer["strategies"][0]["mesh"]["expert_data"].get<int>();
   };
   CHECK(ranks("--model llama3-8b --tp 2 --pp 2") == 4);
