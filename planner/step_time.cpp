@@ -252,17 +252,41 @@ class ForwardPass {
         timed_(timed),
         columns_(columns),
         comm_(comm),
-        layers_(layers) {}
-
-  StepTime run() {
+        layers_(layers) {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      set_prices(c[k].prices, all_.classes[k]);
+      c[k].overlap_slowdown = columns_[all_.classes[k].costs].overlap_slowdown;
+    }
+  }
+
+  /// Lists all that decides how long a step of the resolved program takes.
+  void list_inputs(std::vector<double>& out) const {
+    out.clear();
+    for (const AxisRow& row : kAxes) out.push_back(double(comm_.queue_of(row.axis)));
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      const Clock& c = clocks()[k];
+      out.push_back(double(timed_.programs[all_.classes[k].program].micro_batches));
+      out.push_back(c.overlap_slowdown);
+      for (const Price& p : c.prices)
+        out.insert(out.end(), {p.work, p.launching, p.host_tail, p.flops, p.hand_over, p.message});
+    }
+  }
+
+  StepTime time() {
+    const StepTime folded = run();
+    // where a turn that was not run had a say in one that was, all turns of layers are run
+    return has_missed_spans_ ? ForwardPass(all_, timed_, columns_, comm_, Layers::WrittenOut).run() : folded;
+  }
+
+ private:
+  StepTime run() {
+    auto& c = clocks();
     for (std::size_t k = 0; k < all_.classes.size(); ++k) {
       const std::size_t program = all_.classes[k].program;
       c[k].reset(all_.programs[program], timed_.programs[program], all_.mesh.num_stages() > 1 || all_.has_one_host,
                  layers_);
-      set_prices(c[k].prices, all_.classes[k]);
-      c[k].overlap_slowdown = columns_[all_.classes[k].costs].overlap_slowdown;
     }
     mail_.resize(all_.classes.size());
     turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
@@ -295,10 +319,6 @@ class ForwardPass {
     out.exposed = Seconds{std::max(0.0, out.step.value - out.compute.value)};
     return out;
   }
-  /// A turn that was not run had a say in one that was: the pass has to run all turns of layers.
-  bool has_missed_spans() const { return has_missed_spans_; }
-
- private:
   /// The stage that a message goes to. The last one sends on to the first where stages have several chunks.
   std::size_t neighbour(std::size_t k, Direction direction) const {
     const std::size_t stages = all_.classes.size();
@@ -495,10 +515,16 @@ class ForwardPass {
 
 StepTime forward_pass(const StepProgram& program, const TimedStep& timed, std::span<const CostModel> columns,
                       const CommModel& comm) {
-  ForwardPass folded(program, timed, columns, comm, Layers::Folded);
-  const StepTime time = folded.run();
-  if (!folded.has_missed_spans()) return time;
-  return ForwardPass(program, timed, columns, comm, Layers::WrittenOut).run();
+  return ForwardPass(program, timed, columns, comm, Layers::Folded).time();
+}
+
+StepTime known_forward_pass(const StepProgram& program, TimedStep& timed, std::span<const CostModel> columns,
+                            const CommModel& comm) {
+  ForwardPass pass(program, timed, columns, comm, Layers::Folded);
+  pass.list_inputs(timed.inputs);
+  const auto known = std::ranges::find(timed.passes, timed.inputs, &TimedStep::Pass::inputs);
+  if (known != timed.passes.end()) return known->time;
+  return timed.passes.emplace_back(TimedStep::Pass{timed.inputs, pass.time()}).time;
 }
 
 StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm) {

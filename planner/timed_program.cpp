@@ -15,6 +15,7 @@ void TimedProgram::clear() {
   kinds.clear(), examples.clear(), streams.clear();
   turns.assign(1, {});
   touches.clear(), lasting.clear(), awaited.clear();
+  micro_batches = 1;
 }
 
 namespace {
@@ -188,19 +189,21 @@ void set_turns(TimedProgram& out, const RankProgram& program) {
   const auto repeats_micro_batches = [](const Instruction& i) { return i.op == OpCode::Repeat && !repeats_layers(i); };
   const auto from = std::ranges::find_if(program.instructions, repeats_micro_batches);
   const auto to = std::ranges::find_if(out.text.instructions, repeats_micro_batches);
-  if (from != program.instructions.end() && to != out.text.instructions.end()) to->turns = from->turns;
+  if (from != program.instructions.end() && to != out.text.instructions.end())
+    to->turns = out.micro_batches = from->turns;
 }
 
 }  // namespace
 
 void resolve(TimedStep& out, const StepProgram& program) {
-  if (out.build != 0 && out.build == program.build.value()) {
-    for (std::size_t k = 0; k < program.num_programs; ++k) set_turns(out.programs[k], program.programs[k]);
-    return;
+  const bool is_known = out.build != 0 && out.build == program.build.value();
+  if (!is_known) {
+    out.build = program.build.value();
+    out.passes.clear();
+    if (out.programs.size() < program.num_programs) out.programs.resize(program.num_programs);
+    for (std::size_t k = 0; k < program.num_programs; ++k) Resolver(out.programs[k], program.programs[k]).run();
   }
-  out.build = program.build.value();
-  if (out.programs.size() < program.num_programs) out.programs.resize(program.num_programs);
-  for (std::size_t k = 0; k < program.num_programs; ++k) Resolver(out.programs[k], program.programs[k]).run();
+  for (std::size_t k = 0; k < program.num_programs; ++k) set_turns(out.programs[k], program.programs[k]);
 }
 
 }  // namespace gpuplan

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/step_program.h"
+#include "planner/step_time.h"
 
 namespace gpuplan {
 
@@ -35,17 +37,29 @@ struct TimedProgram {
   std::vector<Touch> touches;        // uses of buffers
   std::vector<Touch> lasting;        // those of buffers that outlive the next turns
   std::vector<Touch> awaited;        // those of buffers that turns before may not have made
+  std::uint32_t micro_batches = 1;   // turns of their repeat
 
   void clear();
 };
 
 /// The times of each program of a step; storage is reused.
 struct TimedStep {
+  /// A forward pass of it. Machines on which all prices are alike, as those of several vendors, take as long.
+  struct Pass {
+    std::vector<double> inputs;  // prices, and all else that it reads of machine and batch
+    StepTime time;
+  };
   std::vector<TimedProgram> programs;
-  std::uint64_t build = 0;  // BuildNumber of that step
+  std::uint64_t build = 0;     // BuildNumber of that step
+  std::vector<Pass> passes;    // of this build, as far as they are known
+  std::vector<double> inputs;  // storage
 };
 /// Sets only the turns of micro-batches where `out` is of this build: another batch changes those and bytes alone.
 void resolve(TimedStep& out, const StepProgram& program);
+
+/// Reads the time of a step off an earlier pass with the same inputs, or makes the pass and keeps its time.
+StepTime known_forward_pass(const StepProgram& program, TimedStep& timed, std::span<const CostModel> columns,
+                            const CommModel& comm);
 
 /// A turn of layers frees what the turns up to so many before it have made or used.
 constexpr std::uint32_t kMostTurnsOfUse = 3;

@@ -202,6 +202,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
         add_engine(peaks_, job);
       }
       if (is_there) return;
+      is_resolved_ = false;
       if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
         build_step_program(average_, average_job(job), {}, {}, &blocks_, Layers::Folded);
       ++out.num_built;
@@ -256,8 +257,8 @@ Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
   timed.costs.clear();
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
-  resolve(timed_, timed);
-  return forward_pass(timed, timed_, bench.columns->models, *bench.comm).step;
+  if (!std::exchange(is_resolved_, true)) resolve(timed_, timed);
+  return known_forward_pass(timed, timed_, bench.columns->models, *bench.comm).step;
 }
 
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out) {

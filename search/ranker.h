@@ -100,6 +100,7 @@ class Ranker {
   std::vector<Peak> passes_, peaks_;  // of program_, and with the engine of a machine
   CommonMemory common_;               // the same
   TimedStep timed_;  // what forward passes read of the program that is timed: all machines run the same
+  bool is_resolved_ = false;  // it is that of the batch
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
