@@ -4,8 +4,9 @@
 
 namespace gpuplan {
 
-/// Says whether `recipe` differs in its batch alone.
+/// Says whether `recipe` differs in its batch or its precision alone.
 bool BlockCache::holds(const Recipe& recipe) {
+  recipe_.precision = recipe.precision;
   recipe_.micro_batch = recipe.micro_batch;
   recipe_.seq_len = recipe.seq_len;
   recipe_.grad_accum = recipe.grad_accum;
@@ -18,8 +19,8 @@ std::shared_ptr<ModelBlocks> BlockCache::blocks_of(const Job& job) {
     recipe_ = recipe;
     entries_.clear();
   }
-  const Key key{recipe.micro_batch, recipe.seq_len, recipe.grad_accum > 1, job.numerics,
-                job.strategy.mesh.within_layers()};
+  const Key key{recipe.micro_batch,     recipe.precision, recipe.seq_len,
+                recipe.grad_accum > 1, job.numerics,     job.strategy.mesh.within_layers()};
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
   if (at != entries_.end()) return at->blocks;
   auto blocks = std::make_shared<ModelBlocks>();
@@ -27,14 +28,14 @@ std::shared_ptr<ModelBlocks> BlockCache::blocks_of(const Job& job) {
   return entries_.emplace_back(Entry{key, std::move(blocks), {}}).blocks;
 }
 
-bool BlockCache::differ_in_micro_batch(const ModelBlocks& blocks, const ModelBlocks& others) const {
+bool BlockCache::serve_one_program(const ModelBlocks& blocks, const ModelBlocks& others) const {
   const auto entry_of = [&](const ModelBlocks& wanted) {
     return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.blocks.get() == &wanted; });
   };
   const auto one = entry_of(blocks), other = entry_of(others);
   if (one == entries_.end() || other == entries_.end()) return false;
   Key key = one->key;
-  key.micro_batch = other->key.micro_batch;
+  key.micro_batch = other->key.micro_batch, key.precision = other->key.precision;
   return key == other->key && blocks.are_called_like(others);
 }
 

@@ -17,8 +17,9 @@ class BlockCache {
   /// The job's blocks.
   std::shared_ptr<ModelBlocks> blocks_of(const Job& job);
 
-  /// Two sets of blocks that this has handed out differ in the micro batch alone.
-  bool differ_in_micro_batch(const ModelBlocks& blocks, const ModelBlocks& others) const;
+  /// Two sets of blocks that this has handed out are called by the same instructions: they differ in the micro batch
+  /// alone, or in a precision of the same dtypes, which decides what a block keeps of the logits.
+  bool serve_one_program(const ModelBlocks& blocks, const ModelBlocks& others) const;
 
   /// Costs of the program's blocks.
   std::vector<BlockCost> costs_of(const StepProgram& program, const CostModel& device);
@@ -26,7 +27,9 @@ class BlockCache {
  private:
   /// Holds what blocks of one recipe depend on. With more than one micro-batch, gradients are added to earlier ones.
   struct Key {
-    std::int64_t micro_batch{}, seq_len{};
+    std::int64_t micro_batch{};
+    Precision precision{};
+    std::int64_t seq_len{};
     bool accumulates{};
     DtypePolicy numerics;
     Mesh divided_by;  // the degrees that cut a layer
@@ -39,7 +42,7 @@ class BlockCache {
   };
   bool holds(const Recipe& recipe);
 
-  Recipe recipe_;  // of all entries, but for its batch
+  Recipe recipe_;  // of all entries, but for batch and precision
   std::vector<Entry> entries_;
 };
 

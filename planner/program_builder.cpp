@@ -193,7 +193,7 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
   for (const CostModel& column : columns)
     program.costs.push_back(cache ? cache->costs_of(program, column) : block_costs(program, column));
 
-  if (as && cache && as->serves(job, layers) && cache->differ_in_micro_batch(*called, blocks)) {
+  if (as && cache && as->serves(job, layers) && cache->serve_one_program(*called, blocks)) {
     program.built_as = std::move(as);
     set_batch(program, job);
   } else {

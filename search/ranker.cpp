@@ -193,18 +193,19 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       if (!is_there) {
         const std::optional<Job> fullest = fullest_job(job);
         const Job& full = fullest ? *fullest : job;
-        build_step_program(program_, full, {}, {}, &blocks_, Layers::Folded);
-        passes_ = replay_passes(full, program_);
-        common_ = CommonMemory(full, program_);
+        StepProgram& program = built_for(job).program;
+        build_step_program(program, full, {}, {}, &blocks_, Layers::Folded);
+        passes_ = replay_passes(full, program);
+        common_ = CommonMemory(full, program);
       }
       if (!is_there || generates(job.recipe())) {
         peaks_ = passes_;
         add_engine(peaks_, job);
       }
       if (is_there) return;
-      is_resolved_ = false;
+      built_for(job).is_resolved = false;
       if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
-        build_step_program(average_, average_job(job), {}, {}, &blocks_, Layers::Folded);
+        build_step_program(built_for(job).average, average_job(job), {}, {}, &blocks_, Layers::Folded);
       ++out.num_built;
     };
     // Once its stages are full, a pipeline takes as long for each further round of micro-batches, and no more memory.
@@ -214,7 +215,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     if (enough > 1 && batch.accum > enough)
       std::erase_if(left, [&](Bench* bench) {
         build(*bench, full);
-        const bool fits = evaluate_built(estimate_, *bench->job, program_, peaks_, common_);
+        const bool fits = evaluate_built(estimate_, *bench->job, built_for(*bench->job).program, peaks_, common_);
         if (fits && skipped > 0) bench->full = time_of_built(part, *bench);
         if (!fits) {
           bench->too_large = std::min(bench->too_large, batch.micro);
@@ -245,6 +246,10 @@ MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
 
 }  // namespace
 
+Ranker::Built& Ranker::built_for(const Job& job) {
+  return built_[std::size_t(std::min(job.recipe().grad_accum, std::int64_t(built_.size()))) - 1];
+}
+
 Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
   const Job& job = *bench.job;
   if (!bench.columns) {
@@ -253,18 +258,19 @@ Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
   }
   const Recipe& recipe = job.recipe();
   const bool is_average = padded_length(recipe, job.request.dataset) != recipe.seq_len;
-  StepProgram& timed = is_average ? average_ : program_;
+  Built& built = built_for(job);
+  StepProgram& timed = is_average ? built.average : built.program;
   timed.costs.clear();
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
-  if (!std::exchange(is_resolved_, true)) resolve(timed_, timed);
-  return known_forward_pass(timed, timed_, bench.columns->models, *bench.comm).step;
+  if (!std::exchange(built.is_resolved, true)) resolve(built.timed, timed);
+  return known_forward_pass(timed, built.timed, bench.columns->models, *bench.comm).step;
 }
 
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out) {
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
-  const bool fits = evaluate_built(e, job, program_, peaks_, common_);
+  const bool fits = evaluate_built(e, job, built_for(job).program, peaks_, common_);
   if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     out.note(miss_of(part, bench, batch));

@@ -2,6 +2,7 @@
 // per thread; its result depends on the part alone.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -80,7 +81,9 @@ class Ranker {
 
  private:
   struct Bench;
+  struct Built;
   void rank_batches(const Space::Part& part, Ranking& out);
+  Built& built_for(const Job& job);
   /// The step of the program that is built, without what runs beside it.
   Seconds time_of_built(const Space::Part& part, Bench& bench);
   /// `skipped_rounds`: micro-batches that the program that is built lacks, in rounds of a pipeline's stages.
@@ -96,11 +99,15 @@ class Ranker {
 
   const Space& space_;
   const RoomyPlans* roomy_;
-  StepProgram program_, average_;
-  std::vector<Peak> passes_, peaks_;  // of program_, and with the engine of a machine
+  /// The program of a step, and that of an average one where lengths differ.
+  struct Built {
+    StepProgram program, average;
+    TimedStep timed;  // what forward passes read of the program that is timed: all machines run the same
+    bool is_resolved = false;  // it is that of the batch
+  };
+  std::array<Built, 3> built_;        // with one micro-batch, two and more, whose instructions differ
+  std::vector<Peak> passes_, peaks_;  // of the latest program, and with the engine of a machine
   CommonMemory common_;               // the same
-  TimedStep timed_;  // what forward passes read of the program that is timed: all machines run the same
-  bool is_resolved_ = false;  // it is that of the batch
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model

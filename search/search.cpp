@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t kPartsAtOnce = 16;
 
+std::size_t chunks_of_way(const Space& space) { return (space.parts_of_way() + kPartsAtOnce - 1) / kPartsAtOnce; }
+
 /// A step that visits every one of `count` chunks once and scatters them, so that a search that is stopped has seen a
 /// bit of everything.
 std::size_t scattering_step(std::size_t count) {
@@ -32,35 +34,38 @@ struct Round {
   double share_before = 0;  // of the whole search
 };
 
-/// Takes chunks of the space until none is left.
+/// Takes chunks of the space until none is left: some parts of every way of a kin. `rankings`: by way, of each its
+/// chunks, which come in the order of the space.
 void work(const Space& space, const Round& round, const SearchOptions& options, std::atomic<std::size_t>& next,
-          std::vector<Ranking>& chunks, bool reports) {
+          std::vector<Ranking>& rankings, bool reports) {
   Ranker ranker(space, round.roomy);
-  const std::size_t num_parts = space.num_parts(), scattered = scattering_step(chunks.size());
-  for (std::size_t turn; (turn = next.fetch_add(1)) < chunks.size();) {
+  const std::size_t of_way = chunks_of_way(space), count = space.kin.size() * of_way, scattered = scattering_step(count);
+  for (std::size_t turn; (turn = next.fetch_add(1)) < count;) {
     if (options.stop && *options.stop) return;
-    const std::size_t chunk = turn * scattered % chunks.size();
-    const std::size_t begin = chunk * kPartsAtOnce, end = std::min(num_parts, begin + kPartsAtOnce);
-    for (std::size_t part = begin; part < end; ++part)
-      if (space.part(part).way.recipe.offload.any() == round.offloads) ranker.rank(part, chunks[chunk]);
-    if (reports && options.progress)
-      options.progress(round.share_before + double(turn + 1) / double(chunks.size()) / 2);
+    const std::size_t kin = turn * scattered % count / of_way, chunk = turn * scattered % count % of_way;
+    const std::size_t end = std::min(space.parts_of_way(), (chunk + 1) * kPartsAtOnce);
+    for (std::size_t part = chunk * kPartsAtOnce; part < end; ++part)
+      for (const std::size_t way : space.kin[kin])
+        if (space.ways[way].recipe.offload.any() == round.offloads)
+          ranker.rank(way * space.parts_of_way() + part, rankings[way * of_way + chunk]);
+    if (reports && options.progress) options.progress(round.share_before + double(turn + 1) / double(count) / 2);
   }
 }
 
 Ranking search_round(const Space& space, const Round& round, const SearchOptions& options) {
-  std::vector<Ranking> chunks(std::size_t(ceil_div(std::int64_t(space.num_parts()), std::int64_t(kPartsAtOnce))));
+  const std::size_t num_chunks = space.kin.size() * chunks_of_way(space);
+  std::vector<Ranking> rankings(space.ways.size() * chunks_of_way(space));
   std::atomic<std::size_t> next{0};
   on_cores(
-      num_threads_for(options.num_threads, chunks.size()),
-      [&](std::size_t thread) { work(space, round, options, next, chunks, thread == 0); },
-      [&] { next = chunks.size(); });
+      num_threads_for(options.num_threads, num_chunks),
+      [&](std::size_t thread) { work(space, round, options, next, rankings, thread == 0); },
+      [&] { next = num_chunks; });
   Ranking out;
   std::size_t num_plans = 0, num_over = 0;
-  for (const Ranking& chunk : chunks) num_plans += chunk.plans.size(), num_over += chunk.over_limits.size();
+  for (const Ranking& chunk : rankings) num_plans += chunk.plans.size(), num_over += chunk.over_limits.size();
   out.plans.reserve(num_plans);
   out.over_limits.reserve(num_over);
-  for (Ranking& chunk : chunks) out.add(std::move(chunk));
+  for (Ranking& chunk : rankings) out.add(std::move(chunk));
   return out;
 }
 

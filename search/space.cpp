@@ -95,22 +95,33 @@ void add_fp16_twins(std::vector<Way>& ways, const SearchQuestion& q, const Frame
   }
 }
 
-/// Everything that a way sets but its offload.
-std::string key_without_offload(const Way& way) {
+/// Everything that a way sets but one setting.
+std::string key_without(std::string_view setting, const Way& way) {
   std::string key;
   for (const Setting& s : way.settings)
-    if (s.change->name != "offload") key += fmt::format("{}={};", s.change->name, s.value);
+    if (s.change->name != setting) key += fmt::format("{}={};", s.change->name, s.value);
   return key;
 }
 
 void pair_offloads(std::vector<Way>& ways) {
   std::map<std::string, std::size_t> without;
   for (std::size_t w = 0; w < ways.size(); ++w)
-    if (!ways[w].recipe.offload.any()) without.emplace(key_without_offload(ways[w]), w);
+    if (!ways[w].recipe.offload.any()) without.emplace(key_without("offload", ways[w]), w);
   for (Way& way : ways)
     if (way.recipe.offload.any())
-      if (const auto same = without.find(key_without_offload(way)); same != without.end())
+      if (const auto same = without.find(key_without("offload", way)); same != without.end())
         way.without_offload = same->second;
+}
+
+std::vector<std::vector<std::size_t>> kin_of(const std::vector<Way>& ways) {
+  std::vector<std::vector<std::size_t>> out;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    const auto [at, is_new] = known.try_emplace(key_without("precision", ways[w]), out.size());
+    if (is_new) out.emplace_back();
+    out[at->second].push_back(w);
+  }
+  return out;
 }
 
 std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
@@ -290,6 +301,7 @@ Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.fr
   }
   add_fp16_twins(ways, q, framework);
   pair_offloads(ways);
+  kin = kin_of(ways);
   classes = classes_of(q.machines);
   for (const std::string_view name : strategy_names())
     if (q.base.strategy == "auto" || q.base.strategy == name) add_strategies(strategies, q, framework, name);

@@ -100,7 +100,11 @@ struct Space {
   std::vector<MachineClass> classes;
   std::vector<SearchedStrategy> strategies;
 
-  std::size_t num_parts() const { return ways.size() * classes.size() * strategies.size(); }
+  /// Ways that differ in precision alone, which some engines make the same of: looked at one after the other.
+  std::vector<std::vector<std::size_t>> kin;
+
+  std::size_t parts_of_way() const { return classes.size() * strategies.size(); }
+  std::size_t num_parts() const { return ways.size() * parts_of_way(); }
   struct Part {
     const Way& way;
     const MachineClass& machines;
