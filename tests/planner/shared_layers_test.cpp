@@ -100,7 +100,7 @@ TEST_CASE("eager attention with a fused softmax keeps 5 bytes a score, in framew
   layer.mesh = shared_by(4, true);
   CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx((34 + 5 * scores) / 4).epsilon(1e-12));
   // in framework ops the softmax is kept in fp32
-  layer.framework.layers.fuses_softmax = false;
+  layer.framework.layers.fused_softmax_keys = 0;
   CHECK(layer.saved_per_unit(gpt_7b()) == doctest::Approx((34 + 7 * scores) / 4).epsilon(1e-12));
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("kernels between the products of a GPT layer: bytes of scores and of t
   CHECK(moved(layer.graph.forward, OpKind::Cast) == 0);
   // dropout of the scores reads and writes them and writes the mask; each branch is dropped as it joins the stream
   CHECK(moved(layer.graph.forward, OpKind::Dropout) == 5 * scores + 2 * (3 * 2 + 1) * stream);
-  layer.framework.layers.fuses_softmax = layer.framework.layers.fuses_dropout = false;
+  layer.framework.layers.fused_softmax_keys = 0, layer.framework.layers.fuses_dropout = false;
   layer.graph = {};
   layer.emit(spec);
   CHECK(moved(layer.graph.forward, OpKind::Softmax) == (2 + 4) * scores);
