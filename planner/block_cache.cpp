@@ -4,9 +4,11 @@
 
 namespace gpuplan {
 
-/// Says whether `recipe` differs in its batch or its precision alone.
+/// Says whether `recipe` differs in its batch, its precision, or what no block depends on.
 bool BlockCache::holds(const Recipe& recipe) {
   recipe_.precision = recipe.precision;
+  recipe_.optimizer = recipe.optimizer;
+  recipe_.offload = recipe.offload;
   recipe_.micro_batch = recipe.micro_batch;
   recipe_.seq_len = recipe.seq_len;
   recipe_.grad_accum = recipe.grad_accum;
@@ -19,7 +21,7 @@ std::shared_ptr<ModelBlocks> BlockCache::blocks_of(const Job& job) {
     recipe_ = recipe;
     entries_.clear();
   }
-  const Key key{recipe.micro_batch,     recipe.precision, recipe.seq_len,
+  const Key key{recipe.micro_batch,    recipe.precision, recipe.seq_len,
                 recipe.grad_accum > 1, job.numerics,     job.strategy.mesh.within_layers()};
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
   if (at != entries_.end()) return at->blocks;

@@ -47,14 +47,15 @@ bool moves_activations(const RankProgram& p, const Instruction& i) {
 
 bool BuiltAs::serves(const Job& job, Layers as) const {
   return layers == as && shape_of(grad_accum) == shape_of(job.recipe().grad_accum) &&
-         ddp_bucket_bytes == job.framework.distributed.ddp_bucket_bytes && strategy == job.strategy &&
-         engine == job.engine();
+         ddp_bucket_bytes == job.framework.distributed.ddp_bucket_bytes && optimizer == job.recipe().optimizer &&
+         offload == job.recipe().offload && strategy == job.strategy && engine == job.engine();
 }
 
 void BuiltAs::set(const Job& job, Layers as) {
   micro_batch = job.recipe().micro_batch, grad_accum = job.recipe().grad_accum;
   strategy = job.strategy, engine = job.engine();
   ddp_bucket_bytes = job.framework.distributed.ddp_bucket_bytes;
+  optimizer = job.recipe().optimizer, offload = job.recipe().offload;
   layers = as;
 }
 

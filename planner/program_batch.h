@@ -15,6 +15,8 @@ struct BuiltAs {
   Strategy strategy;
   EngineConvention engine;
   std::int64_t ddp_bucket_bytes{};
+  RowOf<OptimizerSpec> optimizer;
+  Offload offload;
   Layers layers{};
 
   /// The program that is there is that of `job`, but for its batch.

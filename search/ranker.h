@@ -102,7 +102,7 @@ class Ranker {
   /// The program of a step, and that of an average one where lengths differ.
   struct Built {
     StepProgram program, average;
-    TimedStep timed;  // what forward passes read of the program that is timed: all machines run the same
+    TimedStep timed;           // what forward passes read of the program that is timed: all machines run the same
     bool is_resolved = false;  // it is that of the batch
   };
   std::array<Built, 3> built_;        // with one micro-batch, two and more, whose instructions differ

@@ -39,7 +39,8 @@ struct Round {
 void work(const Space& space, const Round& round, const SearchOptions& options, std::atomic<std::size_t>& next,
           std::vector<Ranking>& rankings, bool reports) {
   Ranker ranker(space, round.roomy);
-  const std::size_t of_way = chunks_of_way(space), count = space.kin.size() * of_way, scattered = scattering_step(count);
+  const std::size_t of_way = chunks_of_way(space), count = space.kin.size() * of_way,
+                    scattered = scattering_step(count);
   for (std::size_t turn; (turn = next.fetch_add(1)) < count;) {
     if (options.stop && *options.stop) return;
     const std::size_t kin = turn * scattered % count / of_way, chunk = turn * scattered % count % of_way;

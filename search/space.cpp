@@ -95,21 +95,21 @@ void add_fp16_twins(std::vector<Way>& ways, const SearchQuestion& q, const Frame
   }
 }
 
-/// Everything that a way sets but one setting.
-std::string key_without(std::string_view setting, const Way& way) {
+/// Everything that a way sets but some settings.
+std::string key_without(std::initializer_list<std::string_view> settings, const Way& way) {
   std::string key;
   for (const Setting& s : way.settings)
-    if (s.change->name != setting) key += fmt::format("{}={};", s.change->name, s.value);
+    if (!std::ranges::count(settings, s.change->name)) key += fmt::format("{}={};", s.change->name, s.value);
   return key;
 }
 
 void pair_offloads(std::vector<Way>& ways) {
   std::map<std::string, std::size_t> without;
   for (std::size_t w = 0; w < ways.size(); ++w)
-    if (!ways[w].recipe.offload.any()) without.emplace(key_without("offload", ways[w]), w);
+    if (!ways[w].recipe.offload.any()) without.emplace(key_without({"offload"}, ways[w]), w);
   for (Way& way : ways)
     if (way.recipe.offload.any())
-      if (const auto same = without.find(key_without("offload", way)); same != without.end())
+      if (const auto same = without.find(key_without({"offload"}, way)); same != without.end())
         way.without_offload = same->second;
 }
 
@@ -117,10 +117,13 @@ std::vector<std::vector<std::size_t>> kin_of(const std::vector<Way>& ways) {
   std::vector<std::vector<std::size_t>> out;
   std::map<std::string, std::size_t> known;
   for (std::size_t w = 0; w < ways.size(); ++w) {
-    const auto [at, is_new] = known.try_emplace(key_without("precision", ways[w]), out.size());
+    const auto [at, is_new] =
+        known.try_emplace(key_without({"precision", "optimizer", "offload"}, ways[w]), out.size());
     if (is_new) out.emplace_back();
     out[at->second].push_back(w);
   }
+  for (std::vector<std::size_t>& kin : out)
+    std::ranges::stable_sort(kin, {}, [&](std::size_t way) { return key_without({"precision"}, ways[way]); });
   return out;
 }
 

@@ -100,7 +100,8 @@ struct Space {
   std::vector<MachineClass> classes;
   std::vector<SearchedStrategy> strategies;
 
-  /// Ways that differ in precision alone, which some engines make the same of: looked at one after the other.
+  /// Ways that have the same blocks but for their dtypes: they differ in precision, optimizer and offload alone. They
+  /// are looked at one after the other, first those of which an engine may make the same.
   std::vector<std::vector<std::size_t>> kin;
 
   std::size_t parts_of_way() const { return classes.size() * strategies.size(); }
