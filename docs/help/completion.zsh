@@ -98,7 +98,7 @@ _gpuplan() {
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default\: searched (1 to 1024)]:value: ' \
-        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default\: searched (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
         '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
         '--pad-experts[… and it computes as many whatever comes]' \
@@ -210,7 +210,7 @@ _gpuplan() {
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
-        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1, of Megatron and verl without --ep those of --tp (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
         '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
         '--pad-experts[… and it computes as many whatever comes]' \
@@ -359,7 +359,7 @@ _gpuplan() {
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
-        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1, of Megatron and verl without --ep those of --tp (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
         '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
         '--pad-experts[… and it computes as many whatever comes]' \
@@ -470,7 +470,7 @@ _gpuplan() {
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
-        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1, of Megatron and verl without --ep those of --tp (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
         '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
         '--pad-experts[… and it computes as many whatever comes]' \
@@ -580,7 +580,7 @@ _gpuplan() {
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
         '--tp-overlap=[gathers and scatters of --sp run beside the products. Default\: what the trainer of --framework does]:value:{compadd -- on off; }' \
         '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
-        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1 (1 to 1024)]:value: ' \
+        '--etp=[GPUs that share each expert (expert tensor parallelism), for trainers that have it. Default 1, of Megatron and verl without --ep those of --tp (1 to 1024)]:value: ' \
         '--expert-imbalance=[tokens of the fullest of the GPUs that share experts, over the mean\: it needs more memory, and the others wait. Default 1 (1 to 1024)]:value: ' \
         '--expert-capacity=[tokens that an expert takes at most, over an even share; the others are dropped. Default\: none are (0.001 to 1024)]:value: ' \
         '--pad-experts[… and it computes as many whatever comes]' \
