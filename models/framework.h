@@ -239,10 +239,10 @@ struct FrameworkLayers {
   /// Eager attention scales, masks and normalises scores of fewer keys than this in one kernel, from 16 bit to 16 bit,
   /// whose result is all that it keeps; 0: never.
   std::int64_t fused_softmax_keys = 0;
-  bool keeps_fused_qkv = false;         // q, k, v are views of one buffer that stays alive
-  bool unties_head = false;             // embedding and head are two tensors even for tied models
-  bool low_rank_keeps_input = false;    // adapters share the input of their linear (16-bit adapters)
-  bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
+  bool keeps_fused_qkv = false;        // q, k, v are views of one buffer that stays alive
+  bool unties_head = false;            // embedding and head are two tensors even for tied models
+  bool low_rank_keeps_input = false;   // adapters share the input of their linear (16-bit adapters)
+  bool quantised_keeps_input = false;  // 4-bit linears save their input although they are frozen
   bool keeps_last_graph = false;  // the loop's `loss` holds the last graph, and with it what Python objects saved there
   bool scales_norm_in_fp32 = false;  // RMSNorm multiplies by its weight before the cast back
   bool fuses_dropout = false;        // of a branch, into its sum with the stream
@@ -260,7 +260,7 @@ struct FrameworkLoss {
   bool fused_evaluates = true;                   // a fused loss spares the logits in evaluation too
   KeptLogits kept_logits = KeptLogits::Compute;  // outside autocast
   KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision
-  /// Of logits that ranks share, the gradient is made from exponentials beside the log-softmax and the labels' part.
+  /// The gradient of logits that ranks share is made from exponentials beside the log-softmax and the labels' part.
   bool adds_exponentials = false;
   bool chunked_loss_recomputes = true;  // a chunk's logits are recomputed in backward; false: all chunks are kept
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
@@ -411,7 +411,7 @@ struct FrameworkExpertParallel {
   /// True where ranks that share layers, and nobody shares the experts, have a part of each: they gather all tokens,
   /// route them alike, and sum the outputs of the layer.
   bool gathers_tokens = false;
-  std::vector<std::string> dispatchers;      // rows of models/token_dispatcher.h that it has beside the usual one
+  std::vector<std::string> dispatchers;  // rows of models/token_dispatcher.h that it has beside the usual one
 };
 
 /// Stages of layers that work on several micro-batches at once (pipeline parallelism).
