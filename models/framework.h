@@ -226,10 +226,10 @@ struct FrameworkLayers {
   bool checkpoints_reentrantly = false;
   RecomputedOps recomputes = RecomputedOps::UntilLastSaved;  // of checkpoints that are not reentrant
   KernelTimes kernel_times = KernelTimes::Modelled;
-  bool has_fixed_kernels = false;     // a recipe cannot choose others
-  bool has_delta_kernels = true;      // gated delta nets run flash-linear-attention's kernels; false: loops in torch
-  bool is_handwritten = false;        // kernels written for training: fewer launches, fewer bytes
-  bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
+  bool has_fixed_kernels = false;       // a recipe cannot choose others
+  bool has_delta_kernels = true;        // gated delta nets run flash-linear-attention's kernels; false: loops in torch
+  bool is_handwritten = false;          // kernels written for training: fewer launches, fewer bytes
+  bool accumulates_in_place = false;    // an op adds to the gradient that is there: no temporary, no separate sum
   bool accumulates_in_product = false;  // a product adds to the gradient that is there
   LayerKernels kernels = LayerKernels::Plain;
   bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)

@@ -26,9 +26,9 @@ std::uint32_t StageBuilder::gradient_target(Group& g) {
   return g.full_gradient;
 }
 
-/// Notes what a kernel of its own moves that adds this micro-batch's gradient to the sum of those before it. torch takes
-/// the first as it is (torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad); a main gradient in fp32 is there
-/// from the beginning, and what is added is in the dtype of the products.
+/// Notes what a kernel of its own moves that adds this micro-batch's gradient to the sum of those before it. torch
+/// takes the first as it is (torch/csrc/autograd/functions/accumulate_grad.h, accumulateGrad); a main gradient in fp32
+/// is there from the beginning, and what is added is in the dtype of the products.
 void StageBuilder::push_gradients(Group& g) {
   const bool is_main = in_.framework.dtypes.main_gradients_fp32, is_sum = g.full_gradient || is_main;
   const std::uint32_t target = gradient_target(g);
@@ -50,8 +50,8 @@ void StageBuilder::reduce(Group& g) {
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
          2 * g.sizes.reduce_message);
   if (scatters && g.main_gradient) {
-    emit(OpCode::ReduceScatter, reduce_stream(), g.domain.shard, g.unit,
-         {g.full_gradient | kRead | kWrite | kOwnSlice}, g.sizes.reduce_message);
+    emit(OpCode::ReduceScatter, reduce_stream(), g.domain.shard, g.unit, {g.full_gradient | kRead | kWrite | kOwnSlice},
+         g.sizes.reduce_message);
     g.gradient = g.full_gradient;
   } else if (scatters) {
     drain(StreamId::Reduce, g.unit);

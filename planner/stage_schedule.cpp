@@ -62,8 +62,7 @@ void StageBuilder::receive(std::uint16_t unit, std::uint32_t buffer, Bytes whole
   const bool is_part = sends_parts();
   const Bytes received = is_part ? shard(whole, in_.strategy.mesh.ways(Axis::Tp)) : whole;
   emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {buffer | kWrite}, received).direction = direction;
-  if (is_part)
-    emit(OpCode::AllGather, StreamId::Recv, Axis::Tp, unit, {buffer | kRead | kWrite | kOwnSlice}, whole);
+  if (is_part) emit(OpCode::AllGather, StreamId::Recv, Axis::Tp, unit, {buffer | kRead | kWrite | kOwnSlice}, whole);
 }
 
 void StageBuilder::send(std::uint16_t unit, std::uint32_t buffer, Bytes whole, Direction direction) {

@@ -173,9 +173,8 @@ struct Instruction {
   std::uint32_t first_operand{};  // index into RankProgram::operands
   std::uint32_t micro_batch{};    // in a repeat: of its first turn
   std::uint32_t turns{};          // of a Repeat
-  Bytes
-      work;  // message of a collective (whole tensor; all to all: a rank's), bytes of a copy, memory traffic of a step
-             // and of sums of gradients beside a Call
+  Bytes work;  // message of a collective (whole tensor; all to all: a rank's), bytes of a copy, memory traffic of a
+               // step and of sums of gradients beside a Call
   bool operator==(const Instruction&) const = default;
 };
 static_assert(sizeof(Instruction) == 40, "a search writes hundreds of millions of them");
@@ -207,17 +206,17 @@ struct Block {
   std::vector<BlockEvent> events;
   Usage total;
   std::array<Usage, kNumLocalKinds> by_kind;
-  Bytes largest;            // of the activations and logits that it makes
-  std::uint8_t graph{};     // which LayerGraph of the program
-  bool runs_backward{};     // ops index graph.backward, else graph.forward
-  Exchange exchange{};      // its one op; None: it computes
-  Axis axis{};              // of that
-  bool is_beside{};         // on the stream of gathers
+  Bytes largest;             // of the activations and logits that it makes
+  std::uint8_t graph{};      // which LayerGraph of the program
+  bool runs_backward{};      // ops index graph.backward, else graph.forward
+  Exchange exchange{};       // its one op; None: it computes
+  Axis axis{};               // of that
+  bool is_beside{};          // on the stream of gathers
   bool goes_with_columns{};  // as of its op (models/layer_graph.h)
-  bool joins{};             // waits for the exchanges beside the parts before it
-  Bytes message;            // the whole tensor
-  BlockId next = kNoBlock;  // of the phase
-  std::uint8_t slots{};     // that it uses: bit 0 is the first
+  bool joins{};              // waits for the exchanges beside the parts before it
+  Bytes message;             // the whole tensor
+  BlockId next = kNoBlock;   // of the phase
+  std::uint8_t slots{};      // that it uses: bit 0 is the first
 };
 
 /// Holds what a block costs on one kind of GPU.

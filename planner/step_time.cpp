@@ -352,7 +352,7 @@ class ForwardPass {
       const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
       const double moved = transfer(p, i);
       prices.push_back({.work = cost.work.value + moved * exposed_share(all_, i, rank_class.costs, Seconds{moved},
-                                                                           device.overlap_slowdown),
+                                                                        device.overlap_slowdown),
                         .launching = cost.launching.value,
                         .host_tail = cost.host_tail.value,
                         .flops = cost.flops,

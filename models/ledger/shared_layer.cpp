@@ -90,8 +90,7 @@ ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained, bool sum_by_them
   const LayerSplit& split = split_of(t);
   if (split.ways == 1) return {x};
   if (!split.splits_sequence) {
-    if (!sum_by_themselves)
-      t.then_backward(are_trained ? sum_input_gradient<true> : sum_input_gradient<false>, {x});
+    if (!sum_by_themselves) t.then_backward(are_trained ? sum_input_gradient<true> : sum_input_gradient<false>, {x});
     return {.value = x, .sum_by_themselves = sum_by_themselves, .is_shared = true};
   }
   const LocalId all = with_all_tokens(t, x, "input of all tokens");

@@ -38,7 +38,8 @@ TEST_CASE("DDP: 2 c P_t x 4 once, in the gradient's fp32, whatever the micro-bat
   CHECK(plan_of(5).build("ddp").sent() == 2 * c(4 * P));  // no_sync
 }
 
-TEST_CASE("a kernel adds each micro-batch's gradients to those before it: 3 x 4 bytes a parameter, of the first nothing") {
+TEST_CASE(
+    "a kernel adds each micro-batch's gradients to those before it: 3 x 4 bytes a parameter, of the first nothing") {
   // in fp32; AccumulateGrad takes the first gradient as it is
   Plan plan = plan_of(2);
   const auto summed = [&](const char* strategy) {
