@@ -18,6 +18,7 @@
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_list.h"
 #include "cluster/profile/profile_store.h"
 #include "planner/changes.h"
 #include "planner/engine_gpus.h"
@@ -211,13 +212,13 @@ std::string machine_flags(const CLI::App& app) {
 void add_parts(const CLI::App& app, SearchQuestion& q) {
   const Hardware whole = q.machines.front();
   if (whole.cluster.is_mixed() || given(app, "--gpus") == "local") return;
-  for (std::int64_t count = 1; count < whole.num_gpus(); count *= 2) {
+  for (std::int64_t count = devices_per_card(whole.cluster); count < whole.num_gpus(); count *= 2) {
     Hardware part = whole;
     part.cluster = resized(whole.cluster, count);
     part.cluster.price_per_gpu_hour = whole.cluster.price_per_gpu_hour;
     const auto cluster = given(app, "--cluster");
     part.flags = cluster ? fmt::format("--cluster {} --num-gpus {}", shell_word(*cluster), count)
-                         : fmt::format("--gpus {}x{}", count, whole.cluster.gpus.front().id);
+                         : fmt::format("--gpus {}", part.cluster.name);
     if (const auto spec = given(app, "--gpu-spec")) part.flags += " --gpu-spec " + shell_word(*spec);
     q.machines.push_back(std::move(part));
   }

@@ -167,7 +167,7 @@ ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, const std::vector<De
           fmt::format("{} has one memory with its CPU: offloading to the host frees none, and what the system holds "
                       "is not subtracted",
                       gpu.spec.name));
-    add(machine, gpu, part.num_cards * gpu.devices_per_card);
+    add(machine, gpu, part.num_devices.value_or(part.num_cards * gpu.devices_per_card));
   }
   const auto num_gpus = std::int64_t(machine.kind_of_rank.size());
   machine.fabric = usual_fabric(machine.kinds);
@@ -211,6 +211,12 @@ std::variant<ClusterSpec, std::string> find_local_gpus() {
   return local_cluster(*machine);
 }
 
+std::int64_t devices_per_card(const ClusterSpec& cluster) {
+  const GpuSpec& gpu = cluster.gpus.front();
+  const bool is_known = cluster.file.empty() && gpu_spec_text(gpu).empty() && known_gpu(gpu.id);
+  return is_known ? read_gpu_file(gpu_path(gpu.id)).devices_per_card : 1;
+}
+
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {
   if (num_gpus == cluster.num_gpus()) return cluster;
   if (cluster.is_mixed())
@@ -219,7 +225,12 @@ ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {
         "name the GPUs with --gpus");
   if (!cluster.file.empty()) return load_cluster(cluster.file, num_gpus);
   const GpuSpec& gpu = cluster.gpus.front();
-  ClusterSpec other = parse_gpus(fmt::format("{}x{}", num_gpus, gpu.id), gpu_spec_text(gpu));
+  const std::string described = gpu_spec_text(gpu);
+  const std::int64_t devices = devices_per_card(cluster);
+  const std::int64_t cards = (num_gpus + devices - 1) / devices;
+  ClusterSpec other = devices > 1 ? cluster_of({{cards, gpu.id, num_gpus}}, {})
+                                  : parse_gpus(fmt::format("{}x{}", num_gpus, gpu.id), described);
+  if (devices > 1) other.name = fmt::format("{}x{}", cards, gpu.id);
   other.host_memory = cluster.host_memory;  // which --host-memory may have said
   if (cluster.host.kind.empty()) other.host = cluster.host;
   return other;

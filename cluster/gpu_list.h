@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,11 @@ namespace gpuplan {
 struct NamedGpus {
   std::int64_t num_cards = 1;
   std::string name;
+  std::optional<std::int64_t> num_devices{};  // of them; unset: all that the cards have
 };
+
+/// Ranks of one card of a cluster of --gpus: 2 of an MI250X.
+std::int64_t devices_per_card(const ClusterSpec& cluster);
 
 /// The parts of "4xA6000, 2 x 4090". Throws InputError.
 std::vector<NamedGpus> split_gpu_list(const std::string& text);

@@ -9,7 +9,8 @@ namespace gpuplan {
 namespace {
 
 std::int64_t passes_of(const EstimateRequest& r, std::int64_t before, std::int64_t now) {
-  if (!generates(r.recipe) || before == now) return r.recipe.grad_accum;
+  // a strategy of fewer ranks than share a sequence has no replica, and is refused elsewhere
+  if (!generates(r.recipe) || before == now || now == 0) return r.recipe.grad_accum;
   return std::max<std::int64_t>(1, (r.recipe.grad_accum * before + now - 1) / now);
 }
 

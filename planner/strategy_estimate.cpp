@@ -186,6 +186,11 @@ std::optional<AccuracyRange> time_range(const Job& job) {
   return default_accuracy().range(Figure::StepTime, measured_kind(job));
 }
 
+std::optional<AccuracyRange> memory_range(const Job& job) {
+  if (job.cluster().gpus.front().is_cpu) return std::nullopt;
+  return default_accuracy().range(Figure::Process, measured_kind(job));
+}
+
 namespace {
 
 /// `peak`: replay() of the class.
@@ -242,11 +247,11 @@ void check_host(StrategyEstimate& e) {
 
 /// Peak, tiers and verdict of a built program, the host's too.
 void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
-                 const CommonMemory& common) {
+                 const CommonMemory& common, const std::optional<AccuracyRange>& range) {
   e.strategy = job.strategy;
   e.num_gpus_used = job.strategy.mesh.world() + engine_gpus(job.request, job.strategy.mesh);
   e.fit = Fit::Yes, e.chance = 1;
-  e.memory_range = job.cluster().gpus.front().is_cpu ? std::nullopt : common.range;
+  e.memory_range = range;
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     auto [peak, tiers, phases] = class_memory(job, common, program, program.classes[k], peaks[k]);
@@ -302,8 +307,7 @@ void describe_verdict(StrategyEstimate& e, const Job& job, const StepProgram& pr
 CommonMemory::CommonMemory(const Job& job, const StepProgram& program)
     : needs(phase_needs(job)),
       temporaries(step_temporaries(job, program)),
-      save(save_cost(job)),
-      range(default_accuracy().range(Figure::Process, measured_kind(job))) {
+      save(save_cost(job)) {
   if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
 }
 
@@ -311,12 +315,12 @@ bool evaluate(StrategyEstimate& e, const Job& asked, StepProgram& program, Block
   const std::optional<Job> fullest = fullest_job(asked);
   const Job& job = fullest ? *fullest : asked;
   build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
-  return evaluate_built(e, job, program, replay_phases(job, program), {job, program});
+  return evaluate_built(e, job, program, replay_phases(job, program), {job, program}, memory_range(job));
 }
 
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
-                    const CommonMemory& common) {
-  fill_memory(e, job, program, peaks, common);
+                    const CommonMemory& common, const std::optional<AccuracyRange>& range) {
+  fill_memory(e, job, program, peaks, common, range);
   return e.fits();
 }
 
@@ -344,7 +348,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   const Job& full = fullest ? *fullest : job;
   build_step_program(program, full, columns.models, columns.of_rank, cache, Layers::Folded);
   const std::vector<Peak> peaks = replay_phases(full, program);
-  fill_memory(e, full, program, peaks, {full, program});
+  fill_memory(e, full, program, peaks, {full, program}, memory_range(full));
   describe_verdict(e, full, program);
   if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, full, program);

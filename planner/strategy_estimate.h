@@ -51,7 +51,6 @@ struct CommonMemory {
   PhaseNeeds needs;
   std::optional<StepTemporaries> temporaries;
   SaveCost save;
-  std::optional<AccuracyRange> range;  // around memory on GPUs
 };
 
 /// One row of the table. Figures are of the fullest rank.
@@ -136,6 +135,9 @@ MeasuredKind measured_kind(const Job& job);
 /// The range of measurements around the predicted time of a plan like this; none for ranks on a CPU.
 std::optional<AccuracyRange> time_range(const Job& job);
 
+/// The same around the bytes of a process.
+std::optional<AccuracyRange> memory_range(const Job& job);
+
 /// Memory of one class of ranks of a built program; of a class on different GPUs, that of the tightest one.
 struct ClassMemory {
   Peak peak;
@@ -151,8 +153,9 @@ bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCa
 
 /// The same for a program that is built and replayed already: `peaks` is replay() of its classes. Jobs that differ in
 /// the kind of GPU alone share all three, unless they are pipelines, whose stages are cut by the memory of their GPUs.
+/// `range`: memory_range() of the job, which all its batches share.
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
-                    const CommonMemory& common);
+                    const CommonMemory& common, const std::optional<AccuracyRange>& range);
 
 /// Says how much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, evaluation among
 /// phases), which is half of the work. IfFits: no time of what does not fit.

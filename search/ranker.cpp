@@ -25,6 +25,7 @@ struct Ranker::Bench {
   Job* job{};
   std::optional<StepColumns> columns;  // made when the first plan fits
   const CommModel* comm = nullptr;     // then too
+  std::optional<AccuracyRange> range;  // around memory: that of AMD's cards is wider
   bool is_full = false;                // what it must hold at least does not fit
   Seconds full;                        // of a step whose micro-batches just fill the stages of a pipeline
   std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro batch that did not fit while accumulating
@@ -124,6 +125,11 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
 
 }  // namespace
 
+/// Each further micro-batch needs memory until the end of the step.
+static bool holds_micro_batches(const FrameworkPipeline& p) {
+  return p.holds_received || p.holds_outputs || p.holds_input_gradients || p.merges_outputs;
+}
+
 void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
   const SearchQuestion& q = space_.question;
   const Applied applied = apply(space_, part, q.machines[part.machines.machines.front()].cluster);
@@ -156,6 +162,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     bench.job->request.recipe = part.way.recipe;
     bench.job->request.rollout.engine = engine_on(part.way, q.machines[m]);
     bench.job->use(applied.strategy);
+    bench.range = memory_range(*bench.job);
   }
   const bool is_staged = applied.strategy.mesh.num_stages() > 1,
              shares_program = !is_staged || part.strategy.pp > 1;  // mp cuts stages by the memory of their GPUs
@@ -208,14 +215,16 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
         build_step_program(built_for(job).average, average_job(job), {}, {}, &blocks_, Layers::Folded);
       ++out.num_built;
     };
-    // Once its stages are full, a pipeline takes as long for each further round of micro-batches, and no more memory.
+    // Once its stages are full, a pipeline takes as long for each further round of micro-batches, and no more memory
+    // where nothing of a micro-batch stays.
     const std::int64_t round = part.strategy.pp, full = enough + batch.accum % round;
-    const std::int64_t skipped =
-        enough > 1 && batch.accum >= 3 * enough ? (batch.accum - full) / round - 1 : 0;  // rounds
+    const bool may_skip = enough > 1 && batch.accum >= 3 * enough && !holds_micro_batches(space_.framework.pipeline);
+    const std::int64_t skipped = may_skip ? (batch.accum - full) / round - 1 : 0;  // rounds
     if (enough > 1 && batch.accum > enough)
       std::erase_if(left, [&](Bench* bench) {
         build(*bench, full);
-        const bool fits = evaluate_built(estimate_, *bench->job, built_for(*bench->job).program, peaks_, common_);
+        const bool fits =
+            evaluate_built(estimate_, *bench->job, built_for(*bench->job).program, peaks_, common_, bench->range);
         if (fits && skipped > 0) bench->full = time_of_built(part, *bench);
         if (!fits) {
           bench->too_large = std::min(bench->too_large, batch.micro);
@@ -270,7 +279,7 @@ Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out) {
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
-  const bool fits = evaluate_built(e, job, built_for(job).program, peaks_, common_);
+  const bool fits = evaluate_built(e, job, built_for(job).program, peaks_, common_, bench.range);
   if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     out.note(miss_of(part, bench, batch));

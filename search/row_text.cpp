@@ -53,7 +53,8 @@ std::string machine_name(const ClusterSpec& cluster) {
 
 /// Gives what the question leaves open.
 static std::string flags_of(SearchedStrategy strategy, const SearchQuestion& q) {
-  if (q.base.options.tp > 1) strategy.tp = 1, strategy.splits_sequence = false;
+  if (q.base.options.tp > 1) strategy.tp = 1;
+  if (q.base.options.splits_sequence) strategy.splits_sequence = false;
   if (q.base.options.cp > 1) strategy.cp = 1;
   if (q.base.options.ep > 1) strategy.ep = 1;
   if (q.base.options.etp > 1) strategy.etp = 1;
@@ -71,9 +72,7 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
   };
   add(machine.flags);
   add(space.ways[plan.way].flags);
-  if (!q.pinned.contains("strategy") ||
-      q.base.options.tp * q.base.options.cp * q.base.options.ep * q.base.options.pp == 1)
-    add(flags_of(space.strategies[plan.strategy], q));
+  add(flags_of(space.strategies[plan.strategy], q));
   if (!q.pinned.contains("micro-batch")) add(fmt::format("--micro-batch {}", plan.batch.micro));
   if (!q.pinned.contains("grad-accum")) add(fmt::format("--grad-accum {}", plan.batch.accum));
   add("--as-given");  // what is not said is the default, as the search took it

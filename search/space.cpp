@@ -261,7 +261,8 @@ void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q,
 
 std::string SearchedStrategy::flags() const {
   std::string text = fmt::format("--strategy {}", name);
-  if (tp > 1) text += fmt::format(" --tp {}{}", tp, splits_sequence ? " --sp" : "");
+  if (tp > 1) text += fmt::format(" --tp {}", tp);
+  if (splits_sequence) text += " --sp";
   if (cp > 1) text += fmt::format(" --cp {}", cp);
   if (ep > 1) text += fmt::format(" --ep {}", ep);
   if (etp > 1) text += fmt::format(" --etp {}", etp);
@@ -291,6 +292,8 @@ Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.fr
       way.settings.push_back(method_setting(method, q.base.recipe));
       add_flag(way, way.settings.back());
       variant = changed(std::move(variant), way.settings);
+      // one that was asked for stays, and rules the method out where that computes otherwise
+      if (q.pinned.contains("precision")) variant.request.recipe.precision = q.base.recipe.precision;
     }
     const std::size_t model = models.size();
     models.push_back(prepare(q.base.model, variant.request.recipe, framework));
