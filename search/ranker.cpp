@@ -27,7 +27,7 @@ struct Ranker::Bench {
   const CommModel* comm = nullptr;     // then too
   std::optional<AccuracyRange> range;  // around memory: that of AMD's cards is wider
   bool is_full = false;                // what it must hold at least does not fit
-  Seconds full;                        // of a step whose micro-batches just fill the stages of a pipeline
+  StepTime full;                       // of a step whose micro-batches just fill the stages of a pipeline
   std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro batch that did not fit while accumulating
 };
 
@@ -124,6 +124,13 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
 }
 
 }  // namespace
+
+/// Each further round of micro-batches takes as long as the last one: neither the launches nor the transfers of a round
+/// take longer than it, so that no lead that one of them had is used up in a later round.
+static bool is_steady(const StepTime& before, const StepTime& now) {
+  const double round = now.step.value - before.step.value;
+  return now.host.value - before.host.value <= round && now.communication.value - before.communication.value <= round;
+}
 
 /// Each further micro-batch needs memory until the end of the step.
 static bool holds_micro_batches(const FrameworkPipeline& p) {
@@ -236,7 +243,13 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     is_built = false;
     for (Bench* bench : left) {
       build(*bench, skipped > 0 ? full + round : batch.accum);
-      rank_one(part, *bench, batch, skipped, out);
+      const bool skips = skipped > 0 && is_steady(bench->full, time_of_built(part, *bench));
+      if (skipped > 0 && !skips) {
+        is_built = false;
+        build(*bench, batch.accum);
+        is_built = false;
+      }
+      rank_one(part, *bench, batch, skips ? skipped : 0, out);
     }
   }
 }
@@ -259,7 +272,7 @@ Ranker::Built& Ranker::built_for(const Job& job) {
   return built_[std::size_t(std::min(job.recipe().grad_accum, std::int64_t(built_.size()))) - 1];
 }
 
-Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
+StepTime Ranker::time_of_built(const Space::Part& part, Bench& bench) {
   const Job& job = *bench.job;
   if (!bench.columns) {
     bench.columns = make_columns(job);
@@ -273,7 +286,7 @@ Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
   if (!std::exchange(built.is_resolved, true)) resolve(built.timed, timed);
-  return known_forward_pass(timed, built.timed, bench.columns->models, *bench.comm).step;
+  return known_forward_pass(timed, built.timed, bench.columns->models, *bench.comm);
 }
 
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out) {
@@ -293,8 +306,8 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::i
     bench.is_full = chance_to_run(least_tiers(job, e), e.memory_range) < kTightFrom;
     return;
   }
-  Seconds step = time_of_built(part, bench);
-  if (skipped_rounds > 0) step += double(skipped_rounds) * (step - bench.full);
+  Seconds step = time_of_built(part, bench).step;
+  if (skipped_rounds > 0) step += double(skipped_rounds) * (step - bench.full.step);
   bench.job->request.recipe.grad_accum = batch.accum;
   step += side_time(job, *bench.columns, step).step;
   price(part, bench, batch, e, step, out);

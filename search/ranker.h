@@ -85,7 +85,7 @@ class Ranker {
   void rank_batches(const Space::Part& part, Ranking& out);
   Built& built_for(const Job& job);
   /// The step of the program that is built, without what runs beside it.
-  Seconds time_of_built(const Space::Part& part, Bench& bench);
+  StepTime time_of_built(const Space::Part& part, Bench& bench);
   /// `skipped_rounds`: micro-batches that the program that is built lacks, in rounds of a pipeline's stages.
   void rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out);
   RankedPlan plan_of(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e) const;
