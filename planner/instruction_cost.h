@@ -47,8 +47,8 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
 /// Share of an exchange that compute waits for. Where it goes with its products (stage_builder.h), ranks send a piece
 /// while they multiply the one before, and each begins with its own: of t pieces of a product of G seconds t - 1 hide
 /// as much of the exchange's C.  exposed = max(0, C - G (t - 1) / t)
-/// Of a trained column's backward the exchange runs beside a product of the same size as the one that makes or reads
-/// it, which takes as much longer as any that a collective runs beside.  exposed = max(0, C - G) + sigma min(C, G)
+/// An exchange in a trained column's backward runs beside a product of the same size as the one that makes or reads it,
+/// which takes as much longer as any that a collective runs beside.  exposed = max(0, C - G) + sigma min(C, G)
 inline double exposed_share(const StepProgram& all, const Instruction& i, std::size_t column, Seconds alone,
                             double slowdown) {
   if (!runs_block(i) || i.op == OpCode::Call || !i.is_of_own_shard || alone.value <= 0) return 1;

@@ -79,7 +79,7 @@ std::vector<std::string_view> possible_strategies(const EstimateRequest& r, bool
   return out;
 }
 
-/// Of the refusals of some strategies, the one that most of them share.
+/// Finds the refusal that most of some strategies share.
 std::optional<Refusal> usual_refusal(const EstimateRequest& r, std::span<const std::string_view> strategies) {
   std::vector<Refusal> all;
   for (const std::string_view name : strategies)
@@ -125,7 +125,7 @@ void add_degrees(std::vector<FlagChange>& out, const EstimateRequest& r) {
   }
 }
 
-/// What tells experts, exchanges and schedules from the usual ones.
+/// Adds the flags that tell experts, exchanges and schedules from the usual ones.
 void add_switches(std::vector<FlagChange>& out, const EstimateRequest& r) {
   const StrategyOptions& options = r.options;
   const Routing& routing = r.recipe.routing;

@@ -1,4 +1,4 @@
-// What a search shares between plans, programs, blocks and passes, against estimates of every plan by itself.
+// Compares what a search shares between plans (programs, blocks and passes) with estimates of every plan by itself.
 #include <algorithm>
 #include <ranges>
 
